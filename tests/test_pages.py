@@ -112,3 +112,15 @@ def test_every_page_is_in_the_contents_of_the_site():
     listed = re.findall(r"^(?:.+ <)?([\w/-]+)>?$", (DOCS / "index.md").read_text(encoding="utf-8"), flags=re.M)
     pages = [*DOCS.glob("*.md"), *DOCS.glob("results/*.md")]
     assert {str(page.relative_to(DOCS).with_suffix("")) for page in pages} - {*listed, "index"} == set()
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "results").glob("*.md")), ids=lambda page: page.stem)
+def test_stored_answers_say_what_their_groups_mean_and_recommend_nothing_by_random_alone(page):
+    text = page.read_text(encoding="utf-8")
+    assert "cannot be told apart." not in text, "numbered groups were made by another rule"
+    assert not re.search(r"(?m)^\*\*(.*: )?Use .*only control", text)
+    numbered = re.search(r"(?m)^\| # \| method \|", text) is not None
+    assert numbered == ("decidedly below the first method of the group before" in text) or page.stem in (
+        "index",
+        "changes",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from uproar.cli.default_folder import default_folder
+from uproar.cli.default_folder import default_folder, tell_other_folder
 
 
 def wrote(folder: Path, command: str) -> None:
@@ -20,7 +20,11 @@ def test_the_same_command_goes_where_it_was_and_another_one_elsewhere(tmp_path, 
     wrote(first, "uproar score a")
     assert default_folder(first, "uproar score a --json") == first
     assert default_folder(first, "uproar score b") == Path("runs/score-2")
-    assert "is left as it is: this goes to runs/score-2" in " ".join(capsys.readouterr().err.split())
+    assert capsys.readouterr().err == "", "nothing was written yet"
+    tell_other_folder(first, Path("runs/score-2"))
+    assert "is left as it is: this went to runs/score-2" in " ".join(capsys.readouterr().err.split())
+    tell_other_folder(first, first)
+    assert capsys.readouterr().err == ""
     wrote(Path("runs/score-2"), "uproar score b")
     assert default_folder(first, "uproar score b") == Path("runs/score-2")
     assert default_folder(first, "uproar score c") == Path("runs/score-3")

@@ -124,6 +124,7 @@ OTHERS = [
     ([*TRAINED, "--train", "pictures.safetensors"], "pictures.safetensors holds no 'labels'"),
     ([*TRAINED, "--train", "sevens.npz"], "The labels of the training images run from 7 to 7, but the model has 3"),
     ([*TRAINED, "--train", "large.npz"], "The training images in large.npz are (1, 9, 9) (channels, rows, columns)"),
+    (["choose", "--methods", "grad,gradd"], "No estimator is called 'gradd'. Did you mean 'grad"),
     (["judge", "deletion", "--out", "file"], "Cannot write into file: file is a file; choose another folder."),
     (["audit", "nowhere"], "nowhere is not the folder of a run"),
     (["claims", "nowhere"], "nowhere is not the folder of a run"),

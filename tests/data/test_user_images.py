@@ -43,3 +43,20 @@ def test_class_folders_are_as_many_as_the_outputs_or_refused(photos, tmp_path):
     (photos / "bee").rmdir()
     with pytest.raises(BadInput, match="2 class folders, and the network 3 outputs"):
         subject_of_images(images_of_files(str(photos), model, None, None, 4), model, None, "label", 0)
+
+
+def test_images_that_are_sorted_by_class_are_mixed_where_the_first_ones_are_judged(tmp_path, photos):
+    labels = np.repeat([0, 1, 2], 20)
+    file = tmp_path / "sorted.npz"
+    np.savez(file, images=np.broadcast_to(labels[:, None, None] / 2, (60, 4, 4)).astype("float32"), labels=labels)
+    assert set(read_images(file, 6)[2].tolist()) == {0}
+    x, names, first = read_images(file, 6, mixed=0)
+    assert first.tolist() == [0, 1, 2, 0, 1, 2]
+    assert (x[:, 0, 0, 0] * 2).tolist() == first.tolist(), "images go with their labels"
+    assert len(set(names)) == 6
+    for grey in range(10, 30):
+        Image.fromarray(np.full((4, 4, 3), grey, np.uint8)).save(photos / "ant" / f"{grey}.png")
+    flat = read_images(photos / "ant", 8, mixed=0)
+    assert flat[1] != read_images(photos / "ant", 8)[1]
+    assert [int(name) for name in flat[1]] == (flat[0][:, 0, 0, 0] * 255).round().int().tolist()
+    assert read_images(photos / "ant", 8, mixed=0)[1] == flat[1], "the same seed gives the same order"

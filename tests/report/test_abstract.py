@@ -38,12 +38,17 @@ def test_the_abstract_of_a_study_says_what_was_done_and_found(results):
                 assert f"{better} {pair.lead.value:+.3g} [" in text
 
 
-def test_groups_of_the_tables_are_the_tie_groups_of_the_answer(results):
+def test_the_letters_of_the_tables_are_those_of_the_answer(results):
     abstract = study_abstract(results)
     (view,) = results.views
     rows = [line.split("|")[1:3] for line in abstract.markdown.splitlines() if line.startswith("| ")][1:]
-    shown = {name.strip().strip("`"): int(group) for group, name in rows}
+    shown = {name.strip().strip("`"): letters.strip() for letters, name in rows}
     assert shown == {method: view.answer.group_of(method) for method in view.answer.methods}
+    assert all(letters.isalpha() for letters in shown.values())
+    for text in (abstract.text, abstract.latex, abstract.markdown):
+        words = " ".join(text.split())
+        assert "share a letter are not significantly different" in words and "told apart" not in words
+    assert "not checked" in abstract.latex and "not checked" in abstract.markdown
     assert commands_balance(abstract.latex) and abstract.latex.count(r"\\") == 1 + len(shown)
     assert re.fullmatch(r"@software\{uproar,\n(  \w+ = \{.*\},\n)+\}", abstract.bibtex)
 

@@ -11,10 +11,11 @@ import pytest
 from tests.cli.printed import terminal_of
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
 from uproar.cli.print_results import print_results
-from uproar.cli.print_verdicts import print_verdicts
+from uproar.cli.print_verdicts import print_evaluator, print_verdicts
 from uproar.report.document import chapters_of
+from uproar.report.evaluator_tables import EvaluatorPart
 from uproar.report.formatting import p_value, points, span
-from uproar.report.latex_files import _chapter_tables
+from uproar.report.latex_files import _chapter_tables, _evaluator_table
 from uproar.report.page import study_page
 from uproar.report.result_page import StudyText, result_files
 from uproar.results.html import results_html
@@ -123,7 +124,10 @@ def test_the_page_of_the_evaluator_alone_says_one_thing(make_cells, make_results
     results = make_results(rows, evaluations={("digits", "cnn", "label"): scores_of(GAINS, KINDS).bits})
     (chapter,) = chapters = chapters_of(results)
     own, control = chapter.curves
-    assert own.title == "good leads the 2 of 3 estimators that beat random by the evaluator's score; 1 is worse"
+    assert own.title == (
+        "good leads the 2 of 3 estimators that beat random by the evaluator's score (own masks against the same ones "
+        "shifted, not the accuracies below); 1 is worse"
+    )
     assert own.reading.startswith("The lower the line")
     assert "control" in control.title and "better" not in control.reading
     page = study_page(results, chapters, {})
@@ -132,6 +136,17 @@ def test_the_page_of_the_evaluator_alone_says_one_thing(make_cells, make_results
     assert "not that of which images" not in caveats and "detectable" not in caveats
     assert "nothing was retrained" not in page and "verdicts.csv" not in page
     assert 'href="#s0-evaluator"' in page and 'id="s0-evaluator"' in page
+    assert "p of better" in page and "asks only whether the method is better" in page, "one-sided beside an interval"
+
+
+def test_the_one_sided_p_of_the_evaluator_is_told_on_the_terminal_and_in_latex(monkeypatch):
+    scores = scores_of(GAINS, KINDS)
+    assert (scores.verdicts["margin"] <= 0).any(), "some method is behind, with p 1 beside an interval below 0"
+    console = terminal_of(monkeypatch, 200)
+    print_evaluator(scores)
+    assert "p against a network-free ranking is that of being better" in " ".join(console.file.getvalue().split())
+    part = EvaluatorPart("label", tuple(scores.verdicts.to_dict("records")), ("cnn",))
+    assert "asks only whether the method is better" in " ".join(_evaluator_table(part, "x", "digits", None).split())
 
 
 def test_the_page_of_retrained_protocols_says_what_its_intervals_hold(make_cells, make_results):
@@ -139,6 +154,18 @@ def test_the_page_of_retrained_protocols_says_what_its_intervals_hold(make_cells
     page = study_page(results, chapters_of(results), {})
     assert "not that of which images were in the test set" in page and "the evaluator hold" not in page
     assert "detectable</i> says" in page and 'href="verdicts.csv"' in page
+
+
+def test_the_table_of_the_answer_has_letters_with_a_caption_that_is_true(make_cells, make_results):
+    levels = {"random": 0.5, "grad": 0.4, "ig": 0.401, "sobel": 0.49}
+    results = make_results(make_cells({"roar": levels}))
+    (view,) = results.views
+    (chapter,) = chapters = chapters_of(results)
+    assert [row.group for row in chapter.answer.rows] == [view.answer.group_of(m) for m in view.answer.methods]
+    page = study_page(results, chapters, {})
+    assert "methods that share a letter are not significantly different" in page
+    assert "as good" not in page and "same number" not in page
+    assert "<small>not checked</small>" in page and "<code>--metrics randomisation</code>" in page
 
 
 def test_no_answer_is_said_once(make_cells, make_results):

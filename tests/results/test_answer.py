@@ -43,7 +43,8 @@ def board(monkeypatch):
 
 
 def test_a_judge_that_recovers_known_orders_decides_before_one_that_does_not(board):
-    levels = {"insertion": CONTROLS | {"ig": 0.8, "grad": 0.7}, "deletion": {"random": 0.6, "ig": 0.5, "grad": 0.3}}
+    filled = {"random": 0.6, "centre": 0.55, "ig": 0.5, "grad": 0.3}
+    levels = {"insertion": CONTROLS | {"ig": 0.8, "grad": 0.7}, "deletion": filled}
     assert answer_of_scores(scores_of(levels)).recommended == "ig", (
         "both decide, and ig has the better mean rank or ties"
     )
@@ -51,7 +52,7 @@ def test_a_judge_that_recovers_known_orders_decides_before_one_that_does_not(boa
     answer = answer_of_scores(scores_of(levels))
     assert [judge.label for judge in answer.deciding] == ["deletion"]
     assert answer.recommended == "grad"
-    assert "believe it with care" not in answer.sentence
+    assert "low confidence" not in answer.sentence
     assert any("insertion 0.50, deletion 0.95 (trusted)" in line for line in answer.details)
 
 
@@ -60,11 +61,11 @@ def test_where_no_judge_is_trusted_the_answer_stays_and_says_how_far_to_believe_
     answer = answered({"ig": 0.80, "grad": 0.60})
     assert answer.recommended == "ig"
     assert answer.sentence.endswith(
-        "judged by insertion alone, no evaluator was run; believe it with care: of known orders insertion recovers "
-        "0.62, and 0.8 would be trusted."
+        "judged by insertion alone, without an evaluator; low confidence: insertion scores 0.62 on benchmarks with "
+        "known answers (trusted from 0.8)."
     )
     board["insertion"] = 0.9
-    assert "believe" not in answered({"ig": 0.80}).sentence
+    assert "low confidence" not in answered({"ig": 0.80}).sentence
 
 
 def test_where_there_are_no_classes_no_mask_can_encode_one():
@@ -96,6 +97,14 @@ def test_two_settings_of_a_metric_are_two_columns_of_the_answer():
     assert {"insertion", "insertion(fill=blur)", "road"} <= set(answer.table.columns)
 
 
+def test_many_settings_of_a_metric_are_counted_in_the_sentence_and_named_below_it():
+    values = CONTROLS | {"ig": 0.8}
+    filled = {"road": {"random": 0.6, "centre": 0.5, "ig": 0.2}}
+    answer = answer_of_scores(scores_of({f"insertion(steps={n})": values for n in (8, 16, 20, 32)} | filled))
+    assert "judged by insertion (in 4 settings) and road alone" in answer.sentence
+    assert "Decided by insertion(steps=8), insertion(steps=16)" in answer.details[0]
+
+
 def test_a_metric_of_the_user_is_no_variant_by_its_name(monkeypatch):
     """Only the declaration says what a metric is a variant of."""
     monkeypatch.setitem(metrics._entries, "road:mine", replace(metrics["soundness"], name="road:mine"))
@@ -107,19 +116,51 @@ def answered(insertion: dict[str, float], **changes):
     return answer_of_scores(scores_of({"insertion": CONTROLS | insertion}, **changes))
 
 
-def test_groups_follow_each_other_also_where_a_scattered_method_cannot_be_told_from_a_better_group(monkeypatch):
-    answer = answered({"ig": 0.80, "grad": 0.60, "lrp": 0.50})
+def test_two_methods_share_a_letter_if_and_only_if_they_are_not_told_apart_and_the_sentence_agrees(monkeypatch):
+    answer = answered({"ig": 0.80, "grad": 0.60, "lrp": 0.55})
     monkeypatch.setattr(Answer, "preferred", lambda self, one, other: (one, other) == ("ig", "grad"))
-    assert answer.groups == (("ig",), ("grad", "lrp")), "lrp cannot be told from ig either, but comes behind grad"
+    assert answer.groups == (("ig", "lrp"), ("grad", "lrp"))
+    assert answer.table.set_index("method")["group"].to_dict() == {"ig": "a", "grad": "b", "lrp": "ab"}
+    assert answer.tied == ("lrp",)
+    assert answer.sentence.startswith("Use `ig`; `lrp` cannot be told from it; `grad` comes after it;")
+
+
+def test_a_method_below_the_bar_that_is_not_decidedly_worse_than_the_best_one_shares_its_letter(monkeypatch):
+    """As on a study where all methods were in one group although some pairs of them were decided."""
+    answer = answered({"ig": 0.80, "grad": 0.60, "deconv": 0.35})
+    monkeypatch.setattr(Answer, "preferred", lambda self, one, other: (one, other) == ("grad", "deconv"))
+    assert answer.letters == {"ig": "ab", "grad": "a", "deconv": "b"}
+    assert "`grad` and `deconv` cannot be told from it" in answer.sentence
+    assert "`deconv` is no better than a ranking by brightness" in answer.sentence
+
+
+def test_a_method_that_no_deciding_judge_ranks_has_no_letter():
+    levels = {"evaluator": CONTROLS | {"ig": 0.9}, "insertion": CONTROLS | {"ig": 0.8, "grad": 0.7}}
+    made = [
+        Judge(
+            name,
+            name,
+            kind,
+            "model",
+            levels[name],
+            {("ig", "random"): Pair(Interval(0.4, 0.3, 0.5, p=0.01), True)},
+            "images",
+            9,
+            3,
+        )
+        for name, kind in (("evaluator", "evaluator"), ("insertion", "filled"))
+    ]
+    assert Answer(tuple(made)).letters == {"ig": "a"}
 
 
 def test_the_best_method_above_every_control_is_recommended_with_those_that_cannot_be_told_from_it():
     answer = answered({"ig": 0.80, "grad": 0.78, "lrp": 0.60, "guided_backprop": 0.45, "deconv": 0.35})
     assert (answer.recommended, answer.tied) == ("ig", ("grad",))
     assert answer.groups == (("ig", "grad"), ("lrp",), ("guided_backprop",), ("deconv",))
+    assert list(answer.table["group"]) == ["a", "a", "b", "c", "d"]
     assert answer.sentence == (
         "Use `ig`; `grad` cannot be told from it; `lrp` comes after it; `guided_backprop` and `deconv` are no better "
-        "than a ranking by brightness; judged by insertion alone, no evaluator was run."
+        "than a ranking by brightness; judged by insertion alone, without an evaluator."
     )
     table = answer.table.set_index("method")
     assert table["insertion"].to_dict() == {
@@ -155,7 +196,7 @@ def test_no_better_is_said_only_where_the_interval_of_the_difference_shows_it(le
         "filled",
         "model",
         {"brightness": 0.5, "ig": 0.474} | ({"grad": 0.8} if recommended else {}),
-        {("brightness", "ig"): Pair(Interval(*lead, p=0.6), decided=False), **better},
+        {("brightness", "ig"): Pair(Interval(*lead, df=39, p=0.6), decided=False), **better},
         "images",
         40,
     )
@@ -165,7 +206,9 @@ def test_no_better_is_said_only_where_the_interval_of_the_difference_shows_it(le
     shown = "shown to be " * (level == "undecided")
     start = "Use `grad`;" if recommended else f"No method can be recommended: none is {shown}better than the best"
     assert answer.sentence.startswith(start)
-    assert not answer.would_tell, "more images are not asked for by a method that is behind"
+    asked = level == "undecided" and np.isfinite(lead[1])
+    end = "images instead of 40 would tell `brightness` from `ig` under insertion."
+    assert answer.would_tell.endswith(end) if asked else answer.would_tell == ""
 
 
 def test_a_method_is_no_better_where_any_network_free_ranking_is_above_it_by_its_interval():
@@ -185,9 +228,26 @@ def test_a_control_is_never_recommended_and_never_a_method():
     assert answer.recommended is None
 
 
-def test_where_random_is_the_only_control_the_sentence_says_so():
-    answer = answer_of_scores(scores_of({"insertion": {"random": 0.3, "ig": 0.8}}))
-    assert answer.sentence.startswith("Use `ig`, which is better than a random ranking, the only control here;")
+def test_where_random_is_the_only_control_nothing_is_recommended_and_the_sentence_says_what_is_missing():
+    answer = answer_of_scores(scores_of({"insertion": {"random": 0.3, "ig": 0.8, "grad": 0.6}}))
+    assert (answer.recommended, answer.leading) == (None, "ig")
+    assert answer.sentence.startswith(
+        "No method can be recommended, since a random ranking is the only control here: the best against it is `ig`; "
+        "`grad` comes after `ig`;"
+    )
+    assert "`--estimators …,centre,brightness,sobel,block_random`" in answer.would_tell
+    assert not answer.table["recommended"].any()
+
+
+def test_where_only_informed_rankings_were_judged_the_sentence_does_not_say_that_they_were_judged():
+    values = CONTROLS | {"oracle": 0.9, "degraded(kind=noise, level=0.4)": 0.8}
+    answer = answer_of_scores(scores_of({"insertion": values}))
+    assert answer.deciding and not answer.methods
+    assert answer.sentence == (
+        "No method can be recommended: only rankings that are told the important pixels or the class were judged, "
+        "which are controls."
+    )
+    assert not any("Decided by" in line for line in answer.details)
 
 
 def test_one_judge_against_the_bar_forbids_what_another_recommends():
@@ -238,7 +298,7 @@ def test_a_network_that_fails_on_any_filled_image_cannot_judge_by_filled_images(
     fragile = replace(fragile, curves={"deletion": replace(near, lines={**curves.lines, "random": line})})
     answer = answer_of_scores(fragile)
     assert not answer.deciding
-    assert "the network loses the class when 3 % of the pixels, drawn at random, are filled" in answer.sentence
+    assert "accuracy is not kept when 3 % of the pixels are replaced at random" in answer.sentence
 
 
 def test_roar_and_kar_that_contradict_each_other_do_not_vote():
@@ -249,13 +309,54 @@ def test_roar_and_kar_that_contradict_each_other_do_not_vote():
     assert [judge.votes for judge in answer.judges] == [False, False]
     assert answer.recommended is None
     assert "ROAR and KAR contradict each other on 2 of 2 methods" in answer.sentence
-    agreeing = results(cells("roar", {"random": 0.8, "grad": 0.6}), cells("kar", {"random": 0.5, "grad": 0.7}))
+    agreeing = results(
+        cells("roar", {"random": 0.8, "grad": 0.6, "sobel": 0.75}),
+        cells("kar", {"random": 0.5, "grad": 0.7, "sobel": 0.55}),
+    )
     assert agreeing.answer.recommended == "grad"
-    assert agreeing.answer.sentence.endswith("judged by ROAR and KAR alone, no evaluator was run.")
+    assert agreeing.answer.sentence.endswith("judged by ROAR and KAR alone, without an evaluator.")
+
+
+def retrained(name: str, sides: dict[str, int], unable: str = "") -> Judge:
+    """A judge by retraining with verdicts against random: 1 better, -1 worse."""
+    lead = Interval(0.2, 0.1, 0.3, p=0.001)
+    pairs = {((m, "random") if side > 0 else ("random", m)): Pair(lead, True) for m, side in sides.items()}
+    values = {"random": 0.0, **{m: 0.2 * side for m, side in sides.items()}}
+    return Judge(name, name.upper(), "retrained", "data", values, pairs, "replicates", replicates=3, unable=unable)
+
+
+def test_a_judge_that_failed_its_control_does_not_silence_decoupled_roar():
+    roar = retrained("roar", {"ig": -1, "grad": -1}, unable="none of 2 methods is decidedly above random rankings")
+    decoupled, kar = retrained("decoupled", {"ig": 1, "grad": 1}), retrained("kar", {"ig": 1, "grad": 1})
+    votes = {judge.name: judge.votes for judge in check_judges([roar, decoupled, kar])}
+    assert votes == {"roar": False, "decoupled": True, "kar": False}, "the rule is about ROAR and KAR alone"
+
+
+def test_kar_that_failed_its_control_does_not_silence_roar():
+    kar = retrained("kar", {"ig": -1, "grad": -1}, unable="none of 2 methods is decidedly above random rankings")
+    votes = {judge.name: judge.votes for judge in check_judges([retrained("roar", {"ig": 1, "grad": 1}), kar])}
+    assert votes == {"roar": True, "kar": False}, "masks that give the class away are worse by ROAR, better by KAR"
+
+
+def test_judges_that_would_be_called_the_same_are_told_apart():
+    one = retrained("roar", {"ig": 1})
+    labels = [judge.label for judge in check_judges([one, replace(one, name="roar:mine")])]
+    assert labels == ["roar", "roar:mine"]
+
+
+def test_checks_that_nobody_asked_for_are_not_passed():
+    plain = answered({"ig": 0.8})
+    assert plain.flag_words("ig") == "not checked"
+    assert "sanity by `--metrics randomisation`, stability by `--metrics sensitivity_max`" in plain.checks_to_ask
+    assert plain.table["not_checked"].tolist() == ["sanity, stability, encoding"]
+    levels = {"insertion": CONTROLS | {"ig": 0.9, "grad": 0.8}, "randomisation": {"ig": 0.9, "grad": 0.1}}
+    checked = answer_of_scores(scores_of(levels))
+    assert checked.flag_words("ig") == "fails sanity; not checked: stability, encoding"
+    assert checked.flag_words("grad") == "not checked: stability, encoding"
 
 
 def test_the_most_trusted_kind_decides_and_the_others_are_shown():
-    levels = {"random": 0.8, "grad": 0.6, "ig": 0.7}
+    levels = {"random": 0.8, "centre": 0.78, "grad": 0.6, "ig": 0.7}
     metric = scores_of({"insertion": CONTROLS | {"ig": 0.8, "grad": 0.7}})
     made = results(cells("roar", levels))
     made = Results(made.study, made.table, made.costs, made.protocols, metric_scores={(TASK, MODEL): metric})
@@ -274,15 +375,37 @@ def test_a_study_of_several_networks_has_an_answer_for_each():
 
 
 def test_what_is_open_says_how_many_images_would_tell_and_how_long_that_takes():
-    made = scores_of({"insertion": {"random": 0.30, "ig": 0.39}}, images=20, seconds=60.0, apart=0.1)
+    made = scores_of({"insertion": {"centre": 0.30, "ig": 0.39}}, images=20, seconds=60.0, apart=0.1)
     answer = answer_of_scores(made)
     assert answer.recommended is None
     assert "`ig` is ahead of every network-free ranking, but not decidedly with 20 images" in answer.sentence
     assert answer.open is not None
-    assert (answer.open.method, answer.open.other) == ("ig", "random")
+    assert (answer.open.method, answer.open.other) == ("ig", "centre")
     times = answer.open.n / 20
     assert answer.open.seconds == pytest.approx(60 * (times - 1))
-    assert answer.would_tell.startswith(f"About {answer.open.n} images instead of 20 would tell `ig` from `random`")
+    assert answer.would_tell.startswith(f"About {answer.open.n} images instead of 20 would tell `ig` from `centre`")
+
+
+def test_what_is_undecided_says_what_would_tell_also_where_more_images_do_not():
+    def judge(lead: Interval, **changes) -> Judge:
+        pairs = {("centre", "ig"): Pair(lead, False)}
+        return Judge("road", "road", "filled", "model", {"centre": 0.5, "ig": 0.45}, pairs, "images", 40, **changes)
+
+    wide = Interval(0.05, -0.05, 0.15, df=39, p=0.3)
+    assert "images instead of 40 would tell `centre` from `ig`" in Answer((judge(wide),)).would_tell
+    few = Answer((judge(wide, available_images=40, seconds=60.0),)).would_tell
+    assert "and the task has 40: replicates (`--seeds 5`, about 1 min" in few
+    tiny = Answer((judge(Interval(1e-6, -0.1, 0.1, df=39, p=0.99)),), task="digits").would_tell
+    assert "differ too little under road" in tiny and "`uproar run --protocols evaluator`" in tiny
+
+
+def test_one_image_asks_for_more_images_and_one_evaluator_for_more_of_them():
+    values = {"random": 0.0, "ig": 1.0}
+    single = Judge("road", "road", "filled", "model", values, {}, "images", 1)
+    assert "More images could decide this: 1 image has no spread" in Answer(tuple(check_judges([single]))).would_tell
+    alone = Judge("evaluator", "evaluator", "evaluator", "data", values, {}, "images", 50, 1, 60.0)
+    told = Answer(tuple(check_judges([alone])), task="digits").would_tell
+    assert told.startswith("3 evaluators instead of 1 could decide this (`--seeds 3`) (2 min")
 
 
 @pytest.mark.parametrize(
@@ -308,7 +431,7 @@ def test_no_more_images_are_advised_than_there_are(there, words, seconds):
     asked = OpenQuestion("ig", "centre", replace(judge, available_images=there), 2400)
     assert asked.sentence.startswith(f"{words} `ig` from `centre` under evaluator (")
     assert asked.seconds == pytest.approx(seconds)
-    assert ("replicates do not make up for images" in asked.sentence) == (there in (400, 800))
+    assert ("more replicates alone may not be enough" in asked.sentence) == (there in (400, 800))
 
 
 def test_so_many_images_decide_four_times_out_of_five():
@@ -328,7 +451,7 @@ def test_an_evaluator_is_advised_only_where_none_was_asked_and_something_could_b
     unable = Judge(
         "evaluator", "evaluator", "evaluator", "data", {"ig": 1.0, "random": 0.0}, {}, "images", 5, unable="x"
     )
-    advice = "An evaluator would tell"
+    advice = "Running the evaluator could decide this"
     assert not any(advice in line for line in Answer((unable,), task="digits").details)
     failed = Answer((), left_out={"ig": "NaN"}, task="digits")
     assert not any(advice in line for line in failed.details) and "no method could be judged" in failed.sentence
@@ -351,7 +474,7 @@ def test_a_judge_without_a_control_or_a_test_is_unable():
 
 
 def test_a_mask_that_encodes_the_class_is_flagged_and_disqualifies_where_retrained_networks_decide():
-    made = results(cells("roar", {"random": 0.8, "grad": 0.6, "ig": 0.7}))
+    made = results(cells("roar", {"random": 0.8, "sobel": 0.78, "grad": 0.6, "ig": 0.7}))
     answer = made.answer
     flagged = replace(answer, flags={"grad": (Flag("grad", "encodes", "0.4 bits"),)})
     assert (answer.recommended, flagged.recommended) == ("grad", "ig")
@@ -379,3 +502,13 @@ def test_the_evaluator_decides_before_all_others():
     assert answer.recommended == "ig"
     assert "no evaluator" not in answer.sentence
     assert answer.placing("grad", answer.judges[0]).level in ("undecided", "no better")
+
+
+def test_a_method_of_a_study_without_defined_scores_is_not_judged_also_where_its_cells_are_done():
+    scores = scores_of({"insertion": CONTROLS | {"ig": 0.8, "half_nan": 0.6}})
+    own = scores.table["method"] == "half_nan"
+    table = scores.table.assign(ranked=~own, note=np.where(own, "undefined for 100 of 200 images", ""))
+    made = results(cells("roar", {"random": 0.8, "ig": 0.6, "half_nan": 0.7}).query("estimator != 'half_nan'"))
+    scores = replace(scores, table=table)
+    made = Results(made.study, made.table, made.costs, made.protocols, metric_scores={(TASK, MODEL): scores})
+    assert made.answer.left_out == {"half_nan": "undefined for 100 of 200 images"}

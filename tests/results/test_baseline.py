@@ -119,13 +119,15 @@ def test_a_judge_that_cannot_tell_methods_from_random_is_marked(rows, room, stat
     assert negative_control("deletion", frame(*rows), room).control == state
 
 
-def test_network_free_rankings_have_a_say_but_are_no_methods():
+def test_network_free_rankings_are_no_methods_and_have_no_say():
     none = frame((0, 0.3), (-1, -0.1), (-1, -0.1)).assign(estimator=["ig", "grad", "sobel"])
     control = negative_control("deletion", none, 0.5)
     assert (control.control, control.methods, control.worse) == ("failed", 2, 1)
     assert "1 of 2 is decidedly worse" in control.sentence
-    only = negative_control("deletion", none.assign(side=[0, 0, 1]), 0.5)
-    assert only.control == "passed" and "none of 2 methods" in only.sentence
+    only = negative_control("deletion", none.assign(side=[-1, -1, 1]), 0.5)
+    assert only.control == "failed" and "2 of 2 are decidedly worse" in only.sentence
+    nobody = negative_control("deletion", none[2:], 0.5)
+    assert (nobody.control, nobody.methods) == ("undecided", 0)
     single = negative_control("deletion", none[:1], 0.5)
     assert "any of 1 method from" in single.sentence
 

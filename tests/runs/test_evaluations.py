@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from uproar.results.evaluator import EvaluatorScores
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
+from uproar.runs import evaluations
 from uproar.runs.evaluations import evaluations_of
 
 PLUGIN = """
@@ -30,3 +37,25 @@ def test_methods_of_a_file_are_judged_in_worker_processes_and_what_failed_is_sai
     assert "fails_in_a_file" not in judged
     assert why.startswith("The evaluator has not judged fails_in_a_file: ")
     assert "never works" in why
+
+
+@pytest.mark.parametrize(("finished", "judges"), [(1, False), (2, True)])
+def test_a_budget_that_ended_early_has_one_account_and_says_how_much_would_do(monkeypatch, finished, judges):
+    draws = np.random.default_rng(0)
+    places = [(name, keeps) for name in ("ig", "random") for keeps in (False, True)]
+
+    def bits() -> dict[tuple[str, bool], np.ndarray]:
+        some = {place: draws.normal(size=(3, 20)) for place in places}
+        for values in some.values():
+            values[finished:] = np.nan
+        return some
+
+    of = EvaluatorBits(bits(), bits(), {"ig": "method", "random": "random"})
+    table = pd.DataFrame({"status": ["done", "missing"], "estimator": ["ig", "ig"], "reason": ["", "not run yet"]})
+    made = SimpleNamespace(table=table, problems=table[1:], evaluations={("t", "m", "label"): of})
+    monkeypatch.setattr(evaluations, "run_to_end", lambda *_: SimpleNamespace(results=made))
+    said, why = evaluations_of("digits", "cnn-small", None, ["random", "ig"], [], 0, "store", 60.0)
+    assert bool(said) == judges, "one evaluator is no judge: nothing else speaks of it"
+    assert why.startswith(f"The time was over after {finished} of 3 evaluators")
+    assert f"`--budget {6 if finished == 1 else 3}m` should do" in why
+    assert "not run yet" not in why and "has not judged" not in why

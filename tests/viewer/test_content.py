@@ -170,3 +170,12 @@ def test_rankings_that_know_the_truth_or_come_from_a_file_are_not_called_network
     chains = [read_chain(name) for name in ("sobel", "oracle", f"maps:{tmp_path / 'maps.npz'}", "ig")]
     rows = _methods(AnswerPart("", (), (), ()), Mock(Section, styles={}), Mock(ImageEvidence, methods=chains))
     assert [row["network_free"] for row in rows] == [True, False, False, False]
+
+
+def test_methods_have_the_letters_of_the_answer_and_its_order(content, opened):
+    (setting,) = content.index["settings"]
+    answer = opened.answer
+    placed = sorted((m for m in setting["methods"] if m["place"] is not None), key=lambda m: m["place"])
+    assert [method["name"] for method in placed] == list(answer.methods)
+    assert [method["group"] for method in placed] == [answer.group_of(name) for name in answer.methods]
+    assert all(method["not_checked"].startswith("not checked") for method in placed)

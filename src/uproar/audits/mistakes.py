@@ -273,10 +273,11 @@ def _plots(table: pd.DataFrame, repeating: list[_Repetition], measured: list[_Re
         plots.append(
             lines(
                 f"mistakes-{str(protocol).replace(':', '-')}",
-                f"{protocol}: {marked} of {len(own)} rankings hand the explained network's mistakes on",
+                f"{protocol}: retrained networks copy the explained network's mistakes under {marked} of {len(own)} "
+                "rankings",
                 "Share of the explained network's mistakes that the retrained network repeats. Dashed: the most that "
-                "networks repeat which cannot know them; above it, masks hand answers on. Bands are 95 % intervals "
-                "over replicates and images.",
+                "networks repeat which cannot know them; above it, masks reveal its predictions. Bands are 95 % "
+                "intervals over replicates and images.",
                 rows,
                 ("fraction", f"share {protocol_named(str(protocol)).fraction_means}"),
                 ("repeated", "mistakes repeated"),

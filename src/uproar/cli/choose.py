@@ -14,7 +14,7 @@ from rich.markup import escape
 from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
 from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
-from uproar.cli.default_folder import default_folder
+from uproar.cli.default_folder import default_folder, tell_other_folder
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
 from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
@@ -101,7 +101,7 @@ def choose(
     check_classes(classes, images)
     asked_by = public_command(["uproar", *sys.argv[1:]])
     kept_maps = (FOLDER if out is None else out) / "store"
-    out = default_folder(FOLDER, asked_by) if out is None else out
+    told, out = out, default_folder(FOLDER, asked_by) if out is None else out
     check_folder(out)
     check_output_option(answers)
     check_target_option(target)
@@ -111,6 +111,7 @@ def choose(
     from uproar.cli.imputer import compile_imputer  # torch loads slowly
     from uproar.cli.score_inputs import labelled_subject, said_output
     from uproar.cli.subjects import read_image_set
+    from uproar.estimators import read_chain
     from uproar.extend import load_plugin
     from uproar.storage.store import Store
     from uproar.study.choose import METHODS as USUAL
@@ -120,8 +121,10 @@ def choose(
     for file in plugin or ():
         load_plugin(file)
     asked, place, began = some("--methods", methods, USUAL), Store(kept_maps), time.perf_counter()
+    for name in asked:
+        read_chain(name)  # a slip of the pen is told before anything is computed
     with watched("reading the images") as watch, keeping(_left(kept_maps)):
-        chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
+        chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train, True)
         subject, labelled = labelled_subject(chosen, None, model, weights, seed, watch, answers, target)  # type: ignore[arg-type]
         tuner = None if images is None else fine_tuner_of(subject, chosen, seed, place)
         compile_imputer("linear", ("road",), watch)
@@ -149,6 +152,8 @@ def choose(
 
         facts = {"command": asked_by, "seed": seed}
         page = written(lambda: write_choice(replace(scores, provenance=facts), out))
+    if told is None:
+        tell_other_folder(FOLDER, out)
     note(*place.faults.take_notices(), *scores.notices)
     add_scores_to_json(scores, page)
     if scores.quality is not None:
@@ -194,7 +199,13 @@ def _evaluated(
         said = "No evaluator was asked: it is trained on square pictures in a folder per class."
         return replace(scores, notices=(*scores.notices, said))
     if budget is not None and budget <= 0:
-        return replace(scores, notices=(*scores.notices, "No evaluator was asked: the time was over."))
+        return replace(
+            scores,
+            notices=(
+                *scores.notices,
+                "No evaluator was asked: the time was over. The same command with a larger `--budget` asks them.",
+            ),
+        )
     watch.note("asking evaluators")
     names = list(dict.fromkeys(scores.table["method"]))
     evaluations, why = evaluations_of(task, model, weights, names, plugins, seed, str(store), budget, of_study(watch))

@@ -18,10 +18,14 @@ def default_folder(first: Path, command: str) -> Path:
     for number in itertools.count(1):
         folder = first if number == 1 else first.with_name(f"{first.name}-{number}")
         if not (user_path(folder) / FACTS).exists() or _command_of(folder) == _question(command):
-            if number > 1:
-                note(f"{first} holds what another command found and is left as it is: this goes to {folder}.")
             return folder
     raise AssertionError("there are numbers enough")
+
+
+def tell_other_folder(first: Path, written: Path) -> None:
+    """Say that an answer went beside that of another command; once it is there."""
+    if written != first and written.name.startswith(f"{first.name}-") and written.parent == first.parent:
+        note(f"{first} holds what another command found and is left as it is: this went to {written}.")
 
 
 def _command_of(folder: Path) -> str:

@@ -25,16 +25,18 @@ def print_answers(answers: Sequence[Answer]) -> None:
         if not able or not answer.methods:
             continue
         where = f" on {answer.task} with {answer.model}" if len(answers) > 1 else ""
-        known = "; recovery of known orders in brackets" * any(judge.known is not None for judge in able)
+        known = "; agreement with known rankings in brackets" * any(judge.known is not None for judge in able)
         marks = "▲ better than every network-free ranking, ○ cannot be told from that one, ▼ no better than it"
-        title = f"{marks}{escape(where)}{known}"
-        shown = table(title, "method", ">group", *map(_judge_column, able), "flags")
+        letters = "methods that share a letter (group) are not significantly different"
+        title = f"{marks}{escape(where)}; {letters}{known}"
+        shown = table(title, "method", "group", *map(_judge_column, able), "flags")
         for method in answer.methods:
             placings = [answer.placing(method, judge) for judge in able]
             cells = ["–" if one is None else MARKS[one.level].format(escape(one.control)) for one in placings]
-            flags = ", ".join(flag.kind for flag in answer.flags.get(method, ()))
-            shown.add_row(escape(method), str(answer.group_of(method)), *cells, flags)
+            shown.add_row(escape(method), answer.group_of(method), *cells, answer.flag_words(method))
         output.print(shown)
+        if answer.checks_to_ask:
+            output.print(escape(answer.checks_to_ask), style="dim", highlight=False)
 
 
 def _judge_column(judge: Judge) -> str:

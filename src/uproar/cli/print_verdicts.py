@@ -99,6 +99,12 @@ def _doubt(trust: str | None) -> str:
     return "" if trust in (None, "holds") else f" [red]({escape(str(trust))})[/]"
 
 
+ONE_SIDED = (
+    "p against a network-free ranking is that of being better, and 1 where the method is not ahead; p against random "
+    "and all intervals are two-sided."
+)
+
+
 def print_evaluator(scores: EvaluatorScores, where: str = "") -> None:
     """Every verdict of an evaluator: a method's lead over random, and over the network-free ranking beaten least."""
     verdicts = scores.verdicts
@@ -121,7 +127,11 @@ def print_evaluator(scores: EvaluatorScores, where: str = "") -> None:
             shown.add_row(word, against, number_text(row[lead], "{:+.2f}"), f"{low}…{high}", *test)
     output.print(shown)
     first = verdicts.iloc[0]
-    output.print(f"{counted(first['replicates'], 'replicate')} of {first['n']} images.", style="dim", highlight=False)
+    output.print(
+        f"{counted(int(first['replicates']), 'replicate')} of {first['n']} images.", style="dim", highlight=False
+    )
+    if (verdicts["margin"] <= 0).any():
+        output.print(ONE_SIDED, style="dim", soft_wrap=True, highlight=False)
     print_notes(zip(verdicts["estimator"], verdicts["note"], strict=True))
 
 

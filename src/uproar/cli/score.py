@@ -14,7 +14,7 @@ from rich.markup import escape
 from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
 from uproar.cli.console import check_size, errors, note, output, print_file, some
 from uproar.cli.data import DataRoot
-from uproar.cli.default_folder import default_folder
+from uproar.cli.default_folder import default_folder, tell_other_folder
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
 from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
@@ -138,7 +138,7 @@ def score(
     check_classes(classes, images)
     asked_by = public_command(["uproar", *sys.argv[1:]])
     kept_maps = (FOLDER if out is None else out) / "store"
-    out = default_folder(FOLDER, asked_by) if out is None else out
+    told, out = out, default_folder(FOLDER, asked_by) if out is None else out
     check_folder(out)
     from uproar.cli.imputer import compile_imputer  # torch loads slowly
     from uproar.cli.score_inputs import check_labels, cut, labelled_subject, read_labels, read_maps, said_output
@@ -190,6 +190,8 @@ def score(
 
         facts = {"command": asked_by, "seed": seed}
         page = written(lambda: write_scores(replace(scores, provenance=facts), out))
+    if told is None:
+        tell_other_folder(FOLDER, out)
     note(*place.faults.take_notices(), *scores.notices)
     add_scores_to_json(scores, page)
     _print(scores, compare)

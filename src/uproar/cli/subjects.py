@@ -31,15 +31,16 @@ def read_image_set(
     store: Store,
     watch: Watch,
     train: str | None = None,
+    mixed: bool = False,
 ) -> ImageSet:
-    """The user's own images, or without any those of a task; notes on them are printed."""
+    """The user's own images, `mixed` by lot if wanted, or without any those of a task; notes on them are printed."""
     if train is not None and images is None:
         raise BadInput(f"--train is for images of your own: the task {task} has training images.")
     watch.say(f"reading {task if images is None else images}")
     chosen = (
         images_of_task(task, model, weights, limit, seed, store)
         if images is None
-        else images_of_files(images, model, weights, classes, limit, size, train)
+        else images_of_files(images, model, weights, classes, limit, size, train, seed if mixed else None)
     )
     note(*chosen.notes)
     return chosen

@@ -22,16 +22,24 @@ NamedImages = tuple[Tensor, list[str], Tensor | None]
 """Images with their names, and labels where there are any."""
 
 
-def read_images(path: str | Path, limit: int | None = None, size: int | None = None) -> NamedImages:
+def read_images(
+    path: str | Path, limit: int | None = None, size: int | None = None, mixed: int | None = None
+) -> NamedImages:
     """Images as floats in [0, 1], (n, c, h, w), with names, and labels where a file holds them; at most `limit`.
 
     A folder gives its picture files by name, which must be of one size, or are scaled and cut to `size` × `size`
     pixels. Where it has none, but folders of pictures, these are the classes, numbered by name, which take turns. An
     array file gives `images`, or its only array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in [0, 1].
+
+    With a seed in `mixed`, what comes by name or in the order of a file comes in an order drawn by lot instead, classes
+    by turns where there are labels: files are often sorted by class, and the first ones are then no sample.
     """
     place = user_path(path)
     if place.is_dir():
-        pictures = _in_folder(place)[:limit]
+        pictures = _in_folder(place)
+        flat = mixed is not None and all(label is None for _, label in pictures)
+        pictures = [pictures[i] for i in _mixed(len(pictures), None, mixed)] if flat else pictures
+        pictures = pictures[:limit]
         x, names, _ = _stacked([file for file, _ in pictures], size)
         classes = [label for _, label in pictures if label is not None]
         return x, names, torch.tensor(classes) if classes else None
@@ -39,12 +47,30 @@ def read_images(path: str | Path, limit: int | None = None, size: int | None = N
         if size is not None:
             raise BadInput(f"--size is for pictures; {place.name} holds arrays, which are taken as they are.")
         x, names, labels = _from_arrays(place)
-        return x[:limit], names[:limit], None if labels is None else labels[:limit]
+        rows = list(range(len(x))) if mixed is None else _mixed(len(x), labels, mixed)
+        rows = rows[:limit]
+        return x[rows], [names[i] for i in rows], None if labels is None else labels[rows]
     if place.suffix.lower() in PICTURES and place.is_file():
         return _stacked([place], size)
     if not place.exists():
         raise BadInput(f"There is no file or folder {path}.")
     raise BadInput(f"{path} is neither a folder of pictures nor a picture nor one of {', '.join(KINDS)}.")
+
+
+def _mixed(n: int, labels: Tensor | None, seed: int | None) -> list[int]:
+    """Rows in an order drawn by lot; where each has a class, the classes take turns.
+
+    >>> [int(label) for label in torch.tensor([5, 5, 5, 7])[_mixed(4, torch.tensor([5, 5, 5, 7]), 0)]]
+    [5, 7, 5, 5]
+    """
+    order = np.random.default_rng(seed).permutation(n).tolist()
+    if labels is None or labels.ndim != 1:
+        return order
+    by_class: dict[int, list[int]] = {}
+    for row in order:
+        by_class.setdefault(int(labels[row]), []).append(row)
+    turns = zip_longest(*(by_class[label] for label in sorted(by_class)))
+    return [row for turn in turns for row in turn if row is not None]
 
 
 def count_images(path: str | Path) -> int:

@@ -147,11 +147,11 @@ def _behind(judge: Judge) -> str:
 
 
 def _found(answer: Answer) -> list[str]:
-    """The answer, the tie groups, the numbers behind them, and which judges could not judge."""
+    """The answer, the letters, the numbers behind them, and which judges could not judge."""
     sentences = [answer.sentence.replace("`", "")]
-    if len(answer.groups) > 1 or any(len(group) > 1 for group in answer.groups):
-        groups = "; ".join(f"({place}) {', '.join(group)}" for place, group in enumerate(answer.groups, 1))
-        sentences.append(f"Groups of methods that cannot be told apart, best first: {groups}.")
+    if len(answer.letters) > 1:
+        letters = ", ".join(f"{method} ({own})" for method, own in answer.letters.items())
+        sentences.append(f"Methods that share a letter are not significantly different: {letters}.")
     sentences += [words for judge in answer.deciding if (words := _leads(answer, judge))]
     unable = [f"{judge.label}: {judge.unable.rstrip('.')}" for judge in answer.judges if judge.unable]
     return [*sentences, *([f"Unable to judge here: {'; '.join(unable)}."] if unable else [])]
@@ -211,16 +211,16 @@ def _joined(sentences: Iterable[str]) -> str:
 def _latex(answer: Answer, place: int) -> str:
     heads = ["group", "method", *(latex.escaped(judge.label) for judge in answer.judges), "flags"]
     rows = [
-        [str(answer.group_of(method) or "--"), latex.code(method), *map(latex.escaped, _placed(answer, method))]
+        [answer.group_of(method) or "--", latex.code(method), *map(latex.escaped, _placed(answer, method))]
         for method in answer.methods
     ]
     return latex.latex_table(heads, rows, latex.escaped(_caption(answer)), f"answer-{place}")
 
 
 def _markdown(answer: Answer) -> str:
-    heads = [">group", "method", *(markdown.text(judge.label) for judge in answer.judges), "flags"]
+    heads = ["group", "method", *(markdown.text(judge.label) for judge in answer.judges), "flags"]
     rows = [
-        [str(answer.group_of(method) or NOTHING), markdown.code(method), *map(markdown.text, _placed(answer, method))]
+        [answer.group_of(method) or NOTHING, markdown.code(method), *map(markdown.text, _placed(answer, method))]
         for method in answer.methods
     ]
     return f"{markdown.table(heads, rows)}\n\n{markdown.text(_caption(answer))}"
@@ -230,12 +230,12 @@ def _placed(answer: Answer, method: str) -> list[str]:
     """A method under every judge, then what was found against it."""
     placings = [answer.placing(method, judge) for judge in answer.judges]
     words = [NOTHING if one is None else one.level for one in placings]
-    return [*words, ", ".join(flag.kind for flag in answer.flags.get(method, ())) or NOTHING]
+    return [*words, answer.flag_words(method) or NOTHING]
 
 
 def _caption(answer: Answer) -> str:
     where = f" on {answer.task} with {answer.model}" if answer.task else ""
     return (
-        f"Methods{where}, each against the best ranking that never looks at the network; methods of one group cannot "
-        f"be told apart. {answer.sentence.replace('`', '')}"
+        f"Methods{where}, each against the best ranking that ignores the network; methods that share a letter are not "
+        f"significantly different. {answer.sentence.replace('`', '')}"
     )

@@ -14,7 +14,7 @@ from uproar.report.formatting import NOTHING, clean, known, number
 from uproar.report.markdown import code, text
 from uproar.report.style import REFERENCE, Style
 from uproar.results.answer import Answer, Cost, Level, Placing
-from uproar.results.flags import Flag
+from uproar.results.flags import Flag, not_checked_words
 from uproar.results.judges import QUESTIONS, Judge
 from uproar.results.recovery import JudgeRecovery
 
@@ -56,11 +56,22 @@ class Row:
 
     method: str
     style: Style
-    group: int
+    group: str
+    """Its letters: methods that share one are not significantly different; empty where nobody ranks it."""
+    begins: bool
+    """Whether it shares no letter with the method above it."""
     standing: Literal["use", "tied", ""]
     cells: tuple[Cell | None, ...]
     flags: tuple[Flag, ...]
+    not_checked: str
+    """Which checks nobody asked for; empty where all were made."""
     cost: str
+
+    @property
+    def flag_words(self) -> str:
+        """What speaks against it, and what was not checked."""
+        found = ", ".join(flag.kind for flag in self.flags)
+        return "; ".join(part for part in (found, self.not_checked) if part)
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,8 @@ class AnswerPart:
     """The kinds of degradations that judges were asked about."""
     board: tuple[BoardRow, ...] = ()
     """The judges that the board knows."""
+    checks: str = ""
+    """The checks that were not asked for, with the options that ask for them."""
 
 
 def answer_part(answer: Answer, styles: Mapping[str, Style]) -> AnswerPart:
@@ -99,9 +112,13 @@ def answer_part(answer: Answer, styles: Mapping[str, Style]) -> AnswerPart:
         clean(answer.sentence),
         tuple(map(clean, answer.details)),
         tuple(_column(answer, judge) for judge in answer.judges),
-        tuple(_row(answer, method, styles) for method in answer.methods),
+        tuple(
+            _row(answer, method, above, styles)
+            for method, above in zip(answer.methods, (None, *answer.methods), strict=False)
+        ),
         kinds,
         tuple(_board_row(label, one, kinds) for label, one in known),
+        answer.checks_to_ask,
     )
 
 
@@ -137,7 +154,7 @@ def _column(answer: Answer, judge: Judge) -> Column:
     )
 
 
-def _row(answer: Answer, method: str, styles: Mapping[str, Style]) -> Row:
+def _row(answer: Answer, method: str, above: str | None, styles: Mapping[str, Style]) -> Row:
     standing: Literal["use", "tied", ""] = ""
     if method == answer.recommended:
         standing = "use"
@@ -147,9 +164,11 @@ def _row(answer: Answer, method: str, styles: Mapping[str, Style]) -> Row:
         clean(method),
         styles.get(clean(method), REFERENCE),
         answer.group_of(method),
+        above is not None and not any({method, above} <= set(group) for group in answer.groups),
         standing,
         tuple(_cell(answer.placing(method, judge)) for judge in answer.judges),
         answer.flags.get(method, ()),
+        not_checked_words(answer.not_checked(method)),
         cost_words(answer.costs.get(method)),
     )
 

@@ -12,6 +12,12 @@ from uproar.results.evaluator import EvaluatorScores
 from uproar.results.study import Results
 from uproar.results.view import StudyView
 
+SIDEDNESS = (
+    "Intervals and p against random are two-sided; p against the network-free ranking asks only whether the method is "
+    "better, and is 1 where it is not ahead, however far it is behind."
+)
+"""Which question the two p of a row belong to."""
+
 
 @dataclass(frozen=True)
 class EvaluatorPart:
@@ -22,6 +28,11 @@ class EvaluatorPart:
     rows: tuple[Mapping[Hashable, Any], ...]
     models: tuple[str, ...]
     """The architectures of the evaluators."""
+
+    @property
+    def sidedness(self) -> str:
+        """Which question the two p of a row belong to."""
+        return SIDEDNESS
 
     @property
     def trained_as(self) -> str:

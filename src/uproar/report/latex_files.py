@@ -117,7 +117,8 @@ def _evaluator_table(part: EvaluatorPart, name: str, where: str, quality: Networ
         f"network and is beaten least clearly, with 95 % intervals and degrees of freedom; p is that of each alone "
         f"and adjusted by Holm's method over {counted(len(part.rows), 'method')}; "
         f"{counted(part.rows[0]['replicates'], 'evaluator')}, "
-        f"{part.rows[0]['n']} images. {part.trained_as}{_notes((r['estimator'], r['note']) for r in part.rows)}",
+        f"{part.rows[0]['n']} images. {part.sidedness} "
+        f"{part.trained_as}{_notes((r['estimator'], r['note']) for r in part.rows)}",
         quality,
     )
     rows = [

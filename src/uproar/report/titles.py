@@ -27,7 +27,8 @@ def _evaluator_title(section: Section, protocol: str) -> str:
         return f"{label}: nothing to compare with random yet"
     frame = section.evaluator[target]
     better, worse = (frame.loc[sign * frame["side"] > 0, "estimator"].tolist() for sign in (1, -1))
-    score = "by the evaluator's score" + (" of the network's answers" if target == "answer" else "")
+    of = " for the network's predictions" if target == "answer" else ""
+    score = f"by the evaluator's score{of} (own masks against the same ones shifted, not the accuracies below)"
     return _finding(frame, better, worse, score, int(frame["replicates"].max()))
 
 

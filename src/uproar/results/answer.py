@@ -2,7 +2,7 @@
 
     results.answer.sentence        "Use `ig`; `sg_sq(grad)` cannot be told from it; ..."
     results.answer.recommended     "ig", or None
-    results.answer.groups          methods that cannot be told from each other, best first
+    results.answer.groups          methods that share a letter: none is significantly different from another
     results.answer.table           methods x judges: the verdict against the best network-free ranking
     results.answer.would_tell      what would decide what is open, and how long that takes
 
@@ -10,12 +10,14 @@ The rule. Of the judges that are able to judge here, those that recover known or
 none is trusted, the others. Of these, the first kind decides that has one. A method qualifies
 if one of them finds it decidedly better than every ranking that never looks at the network, none finds it decidedly
 worse than such a ranking, and nothing disqualifies it (`results/flags.py`). Of those that qualify the one with the best
-mean rank is recommended, and those over which no deciding judge prefers it are named beside it.
+mean rank is recommended, and every method that is not significantly different from it is named beside it: those that
+share a letter with it (`results/letter_groups.py`). Where a random ranking is the only control, nothing is recommended:
+better than random is too low a bar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -25,15 +27,23 @@ import pandas as pd
 
 from uproar.results.controls import network_free
 from uproar.results.flags import (
+    CHECKS,
     DISQUALIFYING,
     DISQUALIFYING_RETRAINED,
     Flag,
+    Kind,
     by_method,
+    checked_by_encoding,
+    checked_by_scores,
     flags_of_encoding,
     flags_of_scores,
+    not_checked_words,
 )
 from uproar.results.judges import Judge, check_judges, informed, judges_of_scores, judges_of_view, kinds_that_matter
-from uproar.results.open_question import OpenQuestion, open_question
+from uproar.results.letter_groups import letter_groups, letters_of
+from uproar.results.open_question import OpenQuestion, further_evidence, open_question
+from uproar.statistics.design import BASELINE
+from uproar.wording import series
 
 if TYPE_CHECKING:
     from uproar.results.scores import Scores
@@ -80,6 +90,8 @@ class Answer:
     """Methods that were asked for and not judged, with the reason."""
     task: str = ""
     model: str = ""
+    checked: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
+    """By flag, the methods that were asked whether they have it."""
 
     @cached_property
     def deciding(self) -> tuple[Judge, ...]:
@@ -148,47 +160,79 @@ class Answer:
         """The methods that may be recommended, best first."""
         return tuple(m for m in self.methods if self.passes_bar(m) and not self.disqualified(m))
 
+    @cached_property
+    def random_only(self) -> bool:
+        """Whether the deciding judges compare with random rankings alone, which is too low a bar to recommend by."""
+        controls = {name for judge in self.deciding for name in judge.values if name in self.controls}
+        return all(name.partition("(")[0] == BASELINE for name in controls)
+
+    @property
+    def leading(self) -> str | None:
+        """The best of the methods that qualify, also where random is the only control."""
+        return next(iter(self.qualified), None)
+
     @property
     def recommended(self) -> str | None:
         """The method to use; None where none can be recommended."""
-        return next(iter(self.qualified), None)
+        return None if self.random_only else self.leading
 
     @cached_property
     def tied(self) -> tuple[str, ...]:
-        """The other qualified methods that cannot be told from the recommended one."""
-        first = self.recommended
-        return tuple(m for m in self.qualified[1:] if first is not None and not self.preferred(first, m))
+        """The methods that are not significantly different from the leading one: those that share a letter with it."""
+        first = self.leading
+        sharing = {m for group in self.groups if first in group for m in group} - {first}
+        return tuple(method for method in self.methods if method in sharing)
 
     def preferred(self, first: str, second: str) -> bool:
         """Whether a deciding judge finds the first decidedly better and none the second."""
         ahead = any(judge.beats(first, second) for judge in self.deciding)
         return ahead and not any(judge.beats(second, first) for judge in self.deciding)
 
+    def not_checked(self, method: str) -> tuple[Kind, ...]:
+        """The flags that nobody asked about: a method without them may have them."""
+        has = {flag.kind for flag in self.flags.get(method, ())}
+        return tuple(kind for kind in CHECKS if method not in self.checked.get(kind, ()) and kind not in has)
+
+    def flag_words(self, method: str) -> str:
+        """What speaks against a method, and what was not checked; empty where all was checked and nothing found."""
+        found = ", ".join(flag.kind for flag in self.flags.get(method, ()))
+        return "; ".join(part for part in (found, not_checked_words(self.not_checked(method))) if part)
+
+    @property
+    def checks_to_ask(self) -> str:
+        """The options of the checks that some method has not had, in a sentence; empty where all have had all."""
+        kinds = [kind for kind in CHECKS if any(kind in self.not_checked(method) for method in self.methods)]
+        asked_by = series([f"{CHECKS[kind][0]} by {CHECKS[kind][1]}" for kind in kinds])
+        return f"Not checked means not asked for: {asked_by}." if kinds else ""
+
+    def told_apart(self, first: str, second: str) -> bool:
+        """Whether the deciding judges find two methods significantly different, and agree on which is better."""
+        return self.preferred(first, second) or self.preferred(second, first)
+
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Methods best first, together as long as the next one cannot be told from the best one of its group."""
-        if not self.deciding:
-            return ()
-        groups: list[list[str]] = []
-        for method in self.methods:
-            if not groups or self.preferred(groups[-1][0], method):
-                groups.append([])
-            groups[-1].append(method)
-        return tuple(map(tuple, groups))
+        """The methods of every letter, best first: two share a letter if and only if they are not told apart."""
+        ranked = [method for method in self.methods if any(method in judge.values for judge in self.deciding)]
+        return letter_groups(ranked, self.told_apart)
 
-    def group_of(self, method: str) -> int:
-        """The number of a method's tie group, from 1; 0 where nothing was decided."""
-        return next((number for number, group in enumerate(self.groups, 1) if method in group), 0)
+    @cached_property
+    def letters(self) -> Mapping[str, str]:
+        """The letters of every method that the deciding judges rank, such as "a" or "ab"."""
+        return letters_of(self.groups)
+
+    def group_of(self, method: str) -> str:
+        """The letters of a method; empty where no deciding judge ranks it."""
+        return self.letters.get(method, "")
 
     @cached_property
     def open(self) -> OpenQuestion | None:
-        """What is open and what would decide it; None where nothing is, or more of the same would not help."""
+        """The comparison that is nearest to a decision, and what would decide it; None where none is within reach."""
         return open_question(self)
 
     @property
     def would_tell(self) -> str:
-        """What would decide what is open, and how long it takes; empty where nothing would."""
-        return "" if self.open is None else self.open.sentence
+        """What would decide what is open, and how long it takes; empty where nothing is open."""
+        return further_evidence(self)
 
     @cached_property
     def sentence(self) -> str:
@@ -206,7 +250,7 @@ class Answer:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per method: its tie group, its verdict under every judge, flags, passes and seconds per image."""
+        """One row per method: its letters, its verdict under every judge, flags, passes and seconds per image."""
         rows = []
         for method in self.methods:
             placed = {judge.label: self.placing(method, judge) for judge in self.judges}
@@ -218,6 +262,7 @@ class Answer:
                     "recommended": method == self.recommended,
                     **{label: "" if one is None else one.level for label, one in placed.items()},
                     "flags": ", ".join(flag.kind for flag in self.flags.get(method, ())),
+                    "not_checked": ", ".join(CHECKS[kind][0] for kind in self.not_checked(method)),
                     "passes": cost.passes,
                     "seconds": cost.seconds,
                 }
@@ -243,6 +288,7 @@ def answer_of_scores(scores: Scores) -> Answer:
         by_method(flags_of_scores(scores)),
         costs_in(scores.costs),
         {**_never_ranked(scores), **scores.left_out},
+        checked=checked_by_scores(scores),
     )
 
 
@@ -257,14 +303,26 @@ def answer_of_view(view: StudyView) -> Answer:
     scores = view.metric_scores
     flags = [*(flag for finding in view.findings for flag in finding.flags)]
     flags += [*([] if scores is None else flags_of_scores(scores)), *flags_of_encoding(view.evaluator)]
+    judges = tuple(check_judges(judges_of_view(view), kinds_that_matter(view.quality)))
     return Answer(
-        tuple(check_judges(judges_of_view(view), kinds_that_matter(view.quality))),
+        judges,
         by_method(flags),
         costs_in(view.own(view.results.costs)),
-        unjudged(view),
+        unjudged(view, {name for judge in judges for name in judge.values}),
         view.task,
         view.model,
+        _checked(view),
     )
+
+
+def _checked(view: StudyView) -> dict[Kind, frozenset[str]]:
+    """What metrics, the evaluator and the audit of sanity have asked of which methods."""
+    scores = view.metric_scores
+    asked = [*([] if scores is None else [checked_by_scores(scores)]), checked_by_encoding(view.evaluator)]
+    if any(finding.audit == "sanity" and finding.state != "skipped" for finding in view.findings):
+        asked.append({"fails sanity": frozenset(view.table["estimator"].map(str))})
+    kinds = {kind for one in asked for kind in one}
+    return {kind: frozenset().union(*(one.get(kind, frozenset()) for one in asked)) for kind in kinds}
 
 
 def costs_in(table: pd.DataFrame) -> dict[str, Cost]:
@@ -278,12 +336,18 @@ def costs_in(table: pd.DataFrame) -> dict[str, Cost]:
     }
 
 
-def unjudged(view: StudyView) -> dict[str, str]:
-    """Methods that have no number anywhere, with the reason."""
+def unjudged(view: StudyView, judged: Collection[str]) -> dict[str, str]:
+    """Methods that failed or were skipped, and those that no metric ranks, with the reason; none that a judge has."""
+    scores = view.metric_scores
+    unranked = {} if scores is None else _never_ranked(scores)
+    return {name: why for name, why in {**unranked, **_unfinished(view)}.items() if name not in judged}
+
+
+def _unfinished(view: StudyView) -> dict[str, str]:
+    """Methods with cells that failed or were skipped, with the reason."""
     frames: Iterable[pd.DataFrame] = (view.table, view.own(view.results.scores))
     rows = pd.concat([frame[["estimator", "status", "reason"]] for frame in frames if len(frame)] or [pd.DataFrame()])
     if rows.empty:
         return {}
-    done = set(rows.loc[rows["status"] == "done", "estimator"])
-    rest = rows[~rows["estimator"].isin(done) & rows["status"].isin(["skipped", "failed"])]
+    rest = rows[rows["status"].isin(["skipped", "failed"])]
     return {str(e): str(reason) for e, reason in zip(rest["estimator"], rest["reason"], strict=True)}

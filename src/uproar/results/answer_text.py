@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from uproar.results.flags import Kind as FlagKind
-from uproar.results.judges import QUESTIONS, Judge
+from uproar.results.judges import QUESTIONS, Judge, informed
 from uproar.results.recovery import LEAST, LEAST_LOW
-from uproar.statistics.design import BASELINE
 from uproar.wording import series
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def sentence_of(answer: Answer) -> str:
     """One sentence that a practitioner can act on."""
     if not answer.deciding:
         return f"No method can be recommended: {_no_judge(answer)}."
+    if not answer.methods:
+        return f"No method can be recommended: {_no_method(answer)}."
     parts = [_lead(answer), _tied(answer), *_below_bar(answer), *_flagged(answer), _judged_by(answer), _doubt(answer)]
     return f"{'; '.join(part for part in parts if part)}."
 
@@ -66,13 +68,22 @@ def _no_judge(answer: Answer) -> str:
     return f"no judge here is able to judge ({'; '.join(reasons)})"
 
 
+def _no_method(answer: Answer) -> str:
+    """Why judges that are able to judge have no method to judge."""
+    told = any(informed(name) for judge in answer.judges for name in judge.values)
+    controls = "rankings that are told the important pixels or the class" if told else "network-free rankings"
+    return f"only {controls} were judged, which are controls"
+
+
 def _lead(answer: Answer) -> str:
-    best = answer.recommended
+    best = answer.leading
+    if answer.recommended is not None:
+        return f"Use `{best}`"
     if best is not None:
-        alone = answer.controls == (BASELINE,)
-        return f"Use `{best}`{', which is better than a random ranking, the only control here' * alone}"
-    if not answer.methods:
-        return "No method can be recommended: none was judged"
+        return (
+            f"No method can be recommended, since a random ranking is the only control here: the best against it is "
+            f"`{best}`"
+        )
     if any(answer.passes_bar(m) for m in answer.methods):
         return "No method can be recommended: those that beat every network-free ranking fail other checks"
     ahead = _ahead(answer)
@@ -87,12 +98,21 @@ def _lead(answer: Answer) -> str:
 
 
 def _tied(answer: Answer) -> str:
-    if answer.recommended is None:
+    best = answer.leading
+    if best is None:
         return ""
-    after = [method for method in answer.qualified[1:] if method not in answer.tied]
-    parts = [f"{names(answer.tied)} cannot be told from it"] if answer.tied else []
-    parts += [f"{names(after)} {'comes' if len(after) == 1 else 'come'} after it"] if after else []
+    apart = [method for method in answer.qualified[1:] if method not in answer.tied]
+    above = [method for method in apart if answer.preferred(method, best)]
+    after = [method for method in apart if method not in above]
+    it = f"`{best}`" if answer.recommended is None else "it"
+    parts = [f"{names(answer.tied)} cannot be told from {it}"] if answer.tied else []
+    parts += [f"{names(above)} {_is(above)} above {it} by one judge, but not by mean rank"] if above else []
+    parts += [f"{names(after)} {'comes' if len(after) == 1 else 'come'} after {it}"] if after else []
     return "; ".join(parts)
+
+
+def _is(methods: Sequence[str]) -> str:
+    return "is" if len(methods) == 1 else "are"
 
 
 def _at(answer: Answer, level: Level) -> list[str]:
@@ -115,7 +135,7 @@ def _ahead(answer: Answer) -> list[str]:
 
 def _below_bar(answer: Answer) -> list[str]:
     """Who cannot be told from which network-free ranking, and who is no better; the ranking that holds most first."""
-    named = _ahead(answer) if answer.recommended is None else []
+    named = _ahead(answer) if answer.leading is None else []
     undecided = _by_control(answer, ("undecided",), named)
     below = _by_control(answer, ("no better", "worse"))
     parts = [f"{_who(answer, methods)} cannot be told from {ranking(c)}" for c, methods in undecided.items()]
@@ -154,10 +174,10 @@ def _judged_by(answer: Answer) -> str:
         return ""
     evaluators = [judge for judge in answer.judges if judge.kind == "evaluator"]
     if not evaluators:
-        why = "no evaluator was run"
+        why = "without an evaluator"
     else:
         why = "the evaluator is less trusted" if evaluators[0].votes else "the evaluator is unable to judge here"
-    return f"judged by {_labels(answer.deciding)} alone, {why}"
+    return f"judged by {_few_labels(answer.deciding)} alone, {why}"
 
 
 def _doubt(answer: Answer) -> str:
@@ -165,14 +185,17 @@ def _doubt(answer: Answer) -> str:
     known = [judge for judge in answer.deciding if judge.known is not None]
     if not known or any(judge.trusted for judge in answer.deciding):
         return ""
-    return f"believe it with care: of known orders {_recovered(known)}, and {LEAST:g} would be trusted"
+    scores = [f"{judge.label} scores {judge.known.recovery.value:.2f}" for judge in known if judge.known is not None]
+    return f"low confidence: {series(scores)} on benchmarks with known answers (trusted from {LEAST:g})"
 
 
-def _recovered(judges: Sequence[Judge]) -> str:
-    """Which judges recover how much of known orders."""
-    return " and ".join(
-        f"{judge.label} recovers {judge.known.recovery.value:.2f}" for judge in judges if judge.known is not None
-    )
+def _few_labels(judges: Sequence[Judge], most: int = 4) -> str:
+    """The labels of judges; of many, the settings of a metric are counted. The details name all."""
+    if len(judges) <= most:
+        return _labels(judges)
+    names = [judge.label.partition("(")[0].strip() for judge in judges]
+    often = Counter(names)
+    return series([name if often[name] == 1 else f"{name} (in {often[name]} settings)" for name in often])
 
 
 def _labels(judges: Sequence[Judge]) -> str:
@@ -191,25 +214,15 @@ def details_of(answer: Answer) -> tuple[str, ...]:
 
 
 def _decided_by(answer: Answer) -> str:
-    if not answer.deciding:
-        return _who_would_decide(answer)
+    if not answer.deciding or not answer.methods:
+        return ""
     judge = answer.deciding[0]
     asks = " and ".join(QUESTIONS[question] for question in dict.fromkeys(j.question for j in answer.deciding))
     controls = names(answer.controls, 5)
     return (
-        f"Decided by {_labels(answer.deciding)} ({judge.basis}), which asks {asks}. The bar is the best ranking that "
-        f"never looks at the network: {controls}."
+        f"Decided by {_labels(answer.deciding)} ({judge.basis}), which measures {asks}. Baseline: the best ranking "
+        f"that ignores the network, of {controls}."
     )
-
-
-def _who_would_decide(answer: Answer) -> str:
-    """An evaluator, unless one was asked or nothing could be judged; for images of one's own it has to be trained."""
-    asked = any(judge.kind in ("evaluator", "of answers") for judge in answer.judges)
-    if asked or (answer.left_out and not answer.judges):
-        return ""
-    if not answer.task:
-        return "An evaluator would tell, which needs training images: `uproar choose … --train FOLDER`."
-    return "An evaluator would tell: `uproar run --protocols evaluator`."
 
 
 def _trusted(answer: Answer) -> str:
@@ -224,14 +237,14 @@ def _trusted(answer: Answer) -> str:
     }
     listed = ", ".join(f"{label} {value}" for label, value in each.items())
     return (
-        f"Recovery of known orders (1 all pairs right, 0 by chance; trusted from {LEAST:g} with the interval above "
-        f"{LEAST_LOW:g}): {listed}."
+        f"Agreement with known rankings (Kendall's τ; trusted from {LEAST:g} with the interval above {LEAST_LOW:g}): "
+        f"{listed}."
     )
 
 
 def _disagreeing(answer: Answer) -> str:
     """Other judges that decidedly prefer another method to the recommended one."""
-    best = answer.recommended
+    best = answer.leading
     others = [judge for judge in answer.judges if judge.votes and judge not in answer.deciding]
     prefer = {judge.label: [m for m in answer.methods if judge.beats(m, best)] for judge in others if best is not None}
     parts = [f"{label} puts {names(methods)} above it" for label, methods in prefer.items() if methods]

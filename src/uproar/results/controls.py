@@ -1,7 +1,8 @@
 """Negative controls: can a protocol or metric tell the methods from random rankings at all?
 
 A judge that puts random rankings among the best says nothing about methods. Every protocol and metric that compares
-methods with `random` is checked by one rule, on the tests that it has anyway:
+methods with `random` is checked by one rule, on the tests that it has anyway. Methods are what asks the network:
+network-free rankings such as `block_random` are controls, and have no say in it.
 
 passed      at least one method is decidedly better than random.
 failed      none is, and either some are decidedly worse (random is among the best), or the data were enough: every
@@ -73,53 +74,50 @@ def negative_control(measure: str, frame: pd.DataFrame, room: float = math.nan) 
     """The control of one protocol or metric.
 
     `frame` has one row per method: `side` (1 decidedly better than random, -1 worse, 0 neither) and `high`, the upper
-    end of the 95 % interval of its advantage; where it has the column `estimator`, network-free rankings have a say in
-    the outcome but are not counted as methods. `room` is the largest advantage possible, NaN where there is no bound.
+    end of the 95 % interval of its advantage; where it has the column `estimator`, network-free rankings are no methods
+    and have no say. `room` is the largest advantage possible, NaN where there is no bound.
 
     >>> frame = pd.DataFrame({"side": [0, -1], "high": [0.03, -0.01]})
     >>> negative_control("deletion", frame).sentence
     'deletion cannot judge here: no method is decidedly better than random rankings, and 1 of 2 is decidedly worse.'
     """
-    state, methods = _state(frame, room), _methods(frame)
+    methods = _methods(frame)
+    state = _state(methods, room)
     better, worse = (int((methods["side"] == side).sum()) for side in (1, -1))
-    sentence = f"{measure} {_words(frame, state, len(methods), better, worse, room)}"
+    sentence = f"{measure} {_words(methods, state, better, worse, room)}"
     return NegativeControl(measure, state, len(methods), better, worse, sentence)
 
 
 def _methods(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are counted: those of methods; of controls where there is nothing else."""
+    """The rows of methods that ask the network."""
     if "estimator" not in frame:
         return frame
-    methods = frame[[not network_free(str(name)) for name in frame["estimator"]]]
-    return methods if len(methods) else frame
+    return frame[[not network_free(str(name)) for name in frame["estimator"]]]
 
 
-def _state(frame: pd.DataFrame, room: float) -> State:
-    """The outcome by all rankings that were compared with random: a judge that tells a control from it is able to."""
-    if not len(frame):
+def _state(methods: pd.DataFrame, room: float) -> State:
+    """The outcome by the methods that were compared with random."""
+    if not len(methods):
         return "undecided"
-    if (frame["side"] == 1).any():
+    if (methods["side"] == 1).any():
         return "passed"
-    enough = float(frame["high"].max(skipna=False)) < RELEVANT * room
-    return "failed" if (frame["side"] == -1).any() or enough else "undecided"
+    enough = float(methods["high"].max(skipna=False)) < RELEVANT * room
+    return "failed" if (methods["side"] == -1).any() or enough else "undecided"
 
 
-def _words(frame: pd.DataFrame, state: State, total: int, better: int, worse: int, room: float) -> str:
-    """The outcome in words; `total`, `better` and `worse` count methods."""
+def _words(frame: pd.DataFrame, state: State, better: int, worse: int, room: float) -> str:
+    """The outcome in words; `frame` has the methods, `better` and `worse` count some of them."""
+    total = len(frame)
     methods = counted(total, "method")
     if not total:
         return "has not tested any method against random rankings."
     if state == "passed":
-        if not better:
-            return f"tells network-free rankings, but none of {methods}, from random rankings as decidedly better."
         return f"tells {better} of {methods} from random rankings as decidedly better."
     if state == "undecided":
         return f"has not told any of {methods} from random rankings: too few data to say more."
     none = "cannot judge here: no method is decidedly better than random rankings, and"
     if worse:
         return f"{none} {worse} of {total} {'is' if worse == 1 else 'are'} decidedly worse."
-    if (frame["side"] == -1).any():
-        return f"{none} other network-free rankings are decidedly worse."
     largest = float(frame["high"].max(skipna=False))
     most = f"none can be by more than {largest:.2g}" if largest > 0 else "all their intervals lie below random"
     return f"{none} {most}, a tenth of what is possible being {RELEVANT * room:.2g}."

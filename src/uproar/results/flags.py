@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +21,14 @@ DISQUALIFYING: tuple[Kind, ...] = ("fails sanity",)
 """A method with one of these is not recommended, whatever its score."""
 DISQUALIFYING_RETRAINED: tuple[Kind, ...] = ("fails sanity", "encodes")
 """The same where retrained networks decide, which can read what a mask tells of the class; other judges cannot."""
+
+
+CHECKS: Mapping[Kind, tuple[str, str]] = {
+    "fails sanity": ("sanity", "`--metrics randomisation`"),
+    "unstable": ("stability", "`--metrics sensitivity_max`"),
+    "encodes": ("encoding", "`uproar run --protocols evaluator,evaluator:encoding`"),
+}
+"""By flag: the check that raises it, and the option that asks for the check."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,33 @@ def flags_of_encoding(evaluator: EvaluatorScores | None) -> list[Flag]:
                 Flag(str(row.estimator), "encodes", f"its masks tell {bits:.2f} bits (at least {low:.2f}) more")
             )
     return flags
+
+
+def checked_by_scores(scores: Scores) -> dict[Kind, frozenset[str]]:
+    """The methods that the metrics of `LIMITS` have a value of, by the flag that they would have raised."""
+    known = scores.table[scores.table["value"].notna()]
+    by_metric = known["metric"].map(lambda metric: _name(str(metric)))
+    return {
+        kind: frozenset(known.loc[by_metric == metric, "method"].map(str)) for metric, (kind, _, _) in LIMITS.items()
+    }
+
+
+def checked_by_encoding(evaluator: EvaluatorScores | None) -> dict[Kind, frozenset[str]]:
+    """The methods whose encoding was measured."""
+    if evaluator is None or evaluator.encoding.empty:
+        return {}
+    return {"encodes": frozenset(evaluator.encoding["estimator"].map(str))}
+
+
+def not_checked_words(kinds: Sequence[Kind]) -> str:
+    """The checks that were not asked for, in words: all three, or which.
+
+    >>> not_checked_words(["unstable"]), not_checked_words(list(CHECKS)), not_checked_words([])
+    ('not checked: stability', 'not checked', '')
+    """
+    if len(kinds) == len(CHECKS):
+        return "not checked"
+    return f"not checked: {', '.join(CHECKS[kind][0] for kind in kinds)}" if kinds else ""
 
 
 def _name(metric: str) -> str:

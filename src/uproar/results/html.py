@@ -24,7 +24,7 @@ ROWS = 40
 def answer_html(answer: Answer) -> str:
     """The sentence, the table of methods by judges, and what supports and limits the answer."""
     table = answer.table.drop(columns=["recommended"], errors="ignore")
-    return _block(_sentence(answer.sentence), table_html(table), _list([*answer.details, answer.would_tell]))
+    return _block(_sentence(answer.sentence), table_html(table), _list(answer.details))
 
 
 def scores_html(scores: Scores) -> str:

@@ -3,8 +3,8 @@
 A judge is a protocol or a metric with a value per method and a test of every pair. Five kinds are trusted, in this
 order; the first kind that has a judge able to judge decides, the others are shown beside it:
 
-    evaluator    a network trained with masks that are independent of the image: no mask can tell it the class
-    of answers   the same asked for the explained network's answer instead of the label
+    evaluator    a network trained so that a mask's shape cannot reveal the class
+    of answers   the same asked for the explained network's prediction instead of the label
     fine-tuned   the explained network, tuned so that changed images are no longer strange to it
     filled       the explained network as it is, on filled images
     retrained    networks trained anew on the method's own masks, which may give the class away
@@ -66,6 +66,9 @@ METRICS: Mapping[str, Kind] = {
 """The metrics that judge; variants of released code (`road:leemann`) count as the metric. All others describe maps, or
 ask something else, such as where an object is."""
 
+CONTRADICTING = ("roar", "kar")
+"""Neither of these two votes where methods are worse than random by the first and better by the second."""
+
 IN_DOMAIN = 0.1
 """The share of pixels, drawn at random, that a network must bear to lose for filled images to tell it anything."""
 
@@ -115,6 +118,13 @@ class Judge:
     def votes(self) -> bool:
         """Whether it takes part in the answer."""
         return not self.unable
+
+    @property
+    def untested(self) -> bool:
+        """Whether there is too little to test anything: one image, one replicate of trainings, or one evaluator."""
+        if self.kind in ("evaluator", "of answers"):
+            return self.replicates < LEAST_EVALUATORS
+        return self.n < 2
 
     @property
     def n(self) -> int:
@@ -203,7 +213,7 @@ def evaluator_judge(target: str, scores: EvaluatorScores, seconds: float | None)
     kind: Kind = "evaluator" if target == "label" else "of answers"
     return Judge(
         scores.name,
-        "evaluator" if target == "label" else "evaluator of answers",
+        "evaluator" if target == "label" else "evaluator (model's predictions)",
         kind,
         "data" if target == "label" else "model",
         dict(zip(table["estimator"].map(str), table["score"].astype(float), strict=True)),
@@ -306,11 +316,20 @@ def check_judges(judges: Sequence[Judge], kinds: Iterable[str] = MATTER) -> list
     kinds = tuple(kinds)
     with_reasons = [
         replace(
-            judge, unable=_first(check(judge, judges) for check in CHECKS), known=trust(_on_the_board(judge), kinds)
+            judge,
+            label=label,
+            unable=_first(check(judge, judges) for check in CHECKS),
+            known=trust(_on_the_board(judge), kinds),
         )
-        for judge in judges
+        for judge, label in zip(judges, _distinct_labels(judges), strict=True)
     ]
     return sorted(with_reasons, key=lambda judge: KINDS.index(judge.kind))
+
+
+def _distinct_labels(judges: Sequence[Judge]) -> list[str]:
+    """The labels of judges, with all options where two would be called the same."""
+    often = Counter(judge.label for judge in judges)
+    return [judge.label if often[judge.label] == 1 else judge.name for judge in judges]
 
 
 def _on_the_board(judge: Judge) -> str:
@@ -349,7 +368,7 @@ def _has_tests(judge: Judge, judges: Sequence[Judge]) -> str:
 
 def _has_evaluators(judge: Judge, judges: Sequence[Judge]) -> str:
     """What one evaluator gets wrong is shared by all methods, and images do not show it."""
-    if judge.kind not in ("evaluator", "of answers") or judge.replicates >= LEAST_EVALUATORS:
+    if judge.kind not in ("evaluator", "of answers") or not judge.untested:
         return ""
     return f"one evaluator cannot be tested, {LEAST_EVALUATORS} replicates are the least"
 
@@ -362,7 +381,7 @@ def _in_domain(judge: Judge, judges: Sequence[Judge]) -> str:
     reach = in_domain_share(curve)
     if reach >= IN_DOMAIN:
         return ""
-    return f"the network loses the class when {100 * reach:.0f} % of the pixels, drawn at random, are filled"
+    return f"accuracy is not kept when {100 * reach:.0f} % of the pixels are replaced at random"
 
 
 def in_domain_share(curve: Sequence[tuple[float, float]]) -> float:
@@ -384,26 +403,23 @@ def in_domain_share(curve: Sequence[tuple[float, float]]) -> float:
 
 
 def _not_contradicted(judge: Judge, judges: Sequence[Judge]) -> str:
-    """Worse than random where pixels are removed and better where they are kept: the masks give the class away."""
-    if judge.kind != "retrained":
+    """Worse than random under ROAR and better under KAR: the masks give the class away.
+
+    Of these two alone. A variant such as decoupled ROAR, made so that masks cannot tell the class, is contradicted by
+    ROAR just where it does its work.
+    """
+    pair = {one.name: one for one in judges if one.name in CONTRADICTING}
+    if judge.name not in pair or len(pair) < len(CONTRADICTING):
         return ""
+    removing, keeping = (pair[name] for name in CONTRADICTING)
     methods = [name for name in judge.values if not network_free(name)]
-    for other in judges:
-        if other.kind == "retrained" and other.name != judge.name:
-            against = [m for m in methods if _opposed(judge, other, m)]
-            if 2 * len(against) >= max(len(methods), 1):
-                both = [one.label for one in judges if one.name in (judge.name, other.name)]
-                return (
-                    f"{' and '.join(both)} contradict each other on {len(against)} of {len(methods)} methods, as they "
-                    "do where masks give the class away"
-                )
-    return ""
-
-
-def _opposed(judge: Judge, other: Judge, method: str) -> bool:
-    """Whether two judges put a method on opposite sides of random, both decidedly."""
-    up, down = judge.beats(method, BASELINE), judge.beats(BASELINE, method)
-    return (up and other.beats(BASELINE, method)) or (down and other.beats(method, BASELINE))
+    against = [m for m in methods if removing.beats(BASELINE, m) and keeping.beats(m, BASELINE)]
+    if not against or 2 * len(against) < len(methods):
+        return ""
+    return (
+        f"{removing.label} and {keeping.label} contradict each other on {len(against)} of {len(methods)} methods, as "
+        "they do where masks give the class away"
+    )
 
 
 Check = Callable[[Judge, Sequence[Judge]], str]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from uproar.errors import UproarError
-from uproar.results.evaluator import EvaluatorBits
+from uproar.results.evaluator import LEAST_EVALUATORS, EvaluatorBits, EvaluatorScores
 from uproar.runs.execute import run_to_end
 from uproar.study.progress import Listener
 from uproar.study.spec import study_of
@@ -43,9 +46,43 @@ def evaluations_of(
     except UproarError as error:
         return {}, f"No evaluator was asked: {error}"
     evaluations = {target: bits for (_, _, target), bits in results.evaluations.items()}
+    finished = _finished(evaluations)
+    if _cut_short(results.table):
+        said = _over(finished, budget)
+        return (evaluations if finished >= LEAST_EVALUATORS else {}), said
     reasons = results.problems
     why = next((reason.rstrip(".") for reason in reasons["reason"] if isinstance(reason, str) and reason), "")
     if not evaluations:
-        return {}, f"No evaluator was asked: {why or 'the time was too short'}."
+        return {}, f"No evaluator judged: {why or 'there is nothing that it could judge'}."
     unjudged = list(dict.fromkeys(reasons["estimator"].map(str)))
     return evaluations, f"The evaluator has not judged {', '.join(unjudged)}: {why}." if unjudged and why else ""
+
+
+def _cut_short(table: pd.DataFrame) -> bool:
+    """Whether work is left that nobody has tried: the time was over."""
+    return bool((table["status"] == "missing").any())
+
+
+def _finished(evaluations: Mapping[str, EvaluatorBits]) -> int:
+    """How many evaluators have judged all that they are asked, for the target that has fewest."""
+    tables = [EvaluatorScores(bits).table for bits in evaluations.values()]
+    return min((int(table["replicates"].max()) for table in tables if len(table)), default=0)
+
+
+def _over(finished: int, budget: float | None) -> str:
+    """What to do where the time was over: the one account of it."""
+    enough = finished >= LEAST_EVALUATORS
+    least = "" if enough else f", and {LEAST_EVALUATORS} are the least that can be tested: no evaluator judged"
+    longer = "" if budget is None else f" (`--budget {_minutes(budget, finished)}m` should do)"
+    counted_ones = f"{finished} of {REPLICATES} evaluators"
+    return f"The time was over after {counted_ones}{least}. The same command with more time goes on{longer}."
+
+
+def _minutes(budget: float, finished: int) -> int:
+    """Minutes of a budget that is enough for all evaluators, which have half of it, at the pace so far.
+
+    >>> _minutes(60, 1), _minutes(60, 0)
+    (6, 12)
+    """
+    evaluators = REPLICATES if finished else 2 * REPLICATES
+    return math.ceil(2 * budget * evaluators / max(finished, 1) / 60)

@@ -185,7 +185,7 @@ class Chooser:
 
     def _judges(self) -> list[str]:
         """The metrics that judge: filled images as far as the network bears them, fine-tuned copies where it can."""
-        self.tell("seeing how many filled pixels the network bears")
+        self.tell("measuring robustness to replaced pixels")
         few = _first(self.subject, min(CHECKED, len(self.subject.x)))
         shares = ", ".join(map(str, REACH))
         metric = f"road(by=probability, fractions=[{shares}])"
@@ -196,8 +196,8 @@ class Chooser:
         reach = in_domain_share(list(zip(curves.fractions.tolist(), mean.tolist(), strict=True)))
         if reach < IN_DOMAIN:
             self.notices.append(
-                f"The network loses the class when {100 * reach:.0f} % of the pixels, drawn at random, are filled: "
-                "what becomes of its answer on filled images says little of any map."
+                f"The network's accuracy is not kept when {100 * reach:.0f} % of the pixels are replaced at random: "
+                "what it predicts for changed images says little of any map."
             )
         last = max(reach, IN_DOMAIN)
         fractions = ", ".join(f"{share:.3g}" for share in np.linspace(0, last, POINTS))

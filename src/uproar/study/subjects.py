@@ -86,12 +86,16 @@ def images_of_files(
     limit: int,
     size: int | None = None,
     train: str | None = None,
+    mixed: int | None = None,
 ) -> ImageSet:
-    """Images of the user's own, with those that the network was trained on where they are given (`train`)."""
+    """Images of the user's own, with those that the network was trained on where they are given (`train`).
+
+    `mixed` is a seed by which images come in an order drawn by lot; see `read_images`.
+    """
     spec = ModelSpec.of(model)
     if weights is not None and not file_at(weights).is_file():
         raise BadInput(f"There is no weights file {weights}.")
-    x, titles, labels = read_images(images, limit, size)
+    x, titles, labels = read_images(images, limit, size, mixed)
     notes = (untrained_note(model),) if weights is None and not spec.from_file else ()
     c, h, w = x.shape[1:]
     known = None if train is None else read_training_images(train, (c, h, w))

@@ -43,8 +43,9 @@ def setting_index(view: StudyView, section: Section, one: ImageEvidence) -> dict
 
 
 def _methods(answer: AnswerPart, section: Section, one: ImageEvidence) -> list[dict[str, Any]]:
-    """Every method with how it is drawn, its tie group, and what every judge says of it."""
+    """Every method with how it is drawn, its letters, and what every judge says of it."""
     rows = {row.method: row for row in answer.rows}
+    places = {row.method: place for place, row in enumerate(answer.rows)}
     judges = [column.label for column in answer.columns]
     made = []
     for chain in one.methods:
@@ -55,10 +56,13 @@ def _methods(answer: AnswerPart, section: Section, one: ImageEvidence) -> list[d
                 "name": chain.name,
                 "light": style.light,
                 "dark": style.dark,
-                "group": 0 if row is None else row.group,
+                "group": "" if row is None else row.group,
+                "place": None if row is None else places[row.method],
+                "begins": row is not None and row.begins,
                 "standing": "" if row is None else row.standing,
                 "judged": {judge: cell for judge, cell in zip(judges, cells, strict=False) if cell is not None},
                 "flags": [] if row is None else [[flag.kind, flag.why] for flag in row.flags],
+                "not_checked": "" if row is None else row.not_checked,
                 "network_free": chain.is_network_free,
             }
         )

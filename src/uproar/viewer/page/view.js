@@ -90,8 +90,8 @@
     return (methods.find((one) => one.standing === "use") || methods.find((one) => !one.network_free) || methods[0]).name;
   }
 
-  // the best group first, then what never looks at the network
-  const ordered = () => [...setting().methods].sort((a, b) => (a.group || 1e6) - (b.group || 1e6) || (b.standing === "use") - (a.standing === "use"));
+  // the best method first, then what never looks at the network
+  const ordered = () => [...setting().methods].sort((a, b) => (a.place ?? 1e6) - (b.place ?? 1e6));
 
   // small helpers for elements: text is always text, never markup
 
@@ -184,14 +184,14 @@
   function showMethods() {
     const here = setting(), p = here.protocols[protocol()], judges = here.judges;
     get("methods-reading").textContent = p
-      ? `Methods with one group number cannot be told apart. Under the judges: against the best ranking that never looks at the network. Numbers: mean accuracy of the networks of ${p.label} with that share of the pixels ${p.keeps ? "kept" : "removed"}; ${p.higher_is_better ? "higher" : "lower"} is better.`
+      ? `Methods that share a letter are not significantly different. Under the judges: against the best ranking that ignores the network. Not checked: nobody asked for the check (--metrics randomisation, --metrics sensitivity_max, --protocols evaluator:encoding). Numbers: mean accuracy of the networks of ${p.label} with that share of the pixels ${p.keeps ? "kept" : "removed"}; ${p.higher_is_better ? "higher" : "lower"} is better.`
       : "No network of this run says a class: maps, changed images and metrics are shown.";
-    const heads = [made("th", { scope: "col", class: "number" }, "group"), made("th", { scope: "col", class: "name" }, "method"), made("th", { scope: "col" }, "compare"),
+    const heads = [made("th", { scope: "col" }, "group"), made("th", { scope: "col", class: "name" }, "method"), made("th", { scope: "col" }, "compare"),
       ...judges.map(([judge, able, why]) => made("th", { scope: "col", title: able ? null : why }, able ? judge : `${judge}: unable`)), ...(p ? here.fractions.map((t) => made("th", { scope: "col", class: "number" }, share(t))) : []), made("th", { scope: "col" }, "flags")];
     let before = null;
     const rows = ordered().map((one) => {
-      const begins = before !== null && before !== one.group;
-      before = one.group;
+      const begins = before !== null && (one.begins || (before.place !== null && one.place === null));
+      before = one;
       return methodRow(one, judges, p, begins);
     });
     get("methods").replaceChildren(made("thead", {}, made("tr", {}, ...heads)), made("tbody", {}, ...rows));
@@ -206,10 +206,10 @@
     const numbers = p ? here.fractions.map((t, f) => made("td", { class: "number" }, accuracyButton(one, p, m, f, t))) : [];
     const flags = one.flags.map(([kind, why]) => made("span", { class: "chip worse", title: why }, kind));
     return made("tr", { class: [begins ? "begins" : "", chosenOne ? "chosen" : ""].join(" ").trim() || null },
-      made("td", { class: "number" }, one.group ? String(one.group) : "–"),
+      made("td", {}, one.group || "–"),
       made("th", { scope: "row", class: "name" }, patch(one), made("button", { type: "button", "aria-pressed": String(chosenOne), "data-method": one.name, title: one.name, onclick: () => go({ method: one.name, page: "" }) }, one.name)),
       made("td", {}, made("button", { type: "button", "aria-pressed": String(m === against()), "aria-label": `compare with ${one.name}`, "data-against": one.name, disabled: chosenOne, onclick: () => go({ against: m === against() ? "" : one.name, page: "" }) }, "beside")),
-      ...cells, ...numbers, made("td", {}, ...(flags.length ? flags : ["–"])));
+      ...cells, ...numbers, made("td", {}, ...flags, ...(one.not_checked ? [made("small", {}, one.not_checked)] : flags.length ? [] : ["–"])));
   }
 
   function accuracyButton(one, p, m, f, t) {
