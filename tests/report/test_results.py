@@ -62,6 +62,10 @@ def test_a_page_has_the_command_the_file_the_claims_and_the_figures(run, tmp_pat
     for link in re.findall(r"\]\(([^)#]+)\)", page):
         assert (tmp_path / link).stat().st_size > 0, link
     assert not list(tmp_path.rglob("*.html"))
+    pairs = pd.read_csv(tmp_path / "mine-laptop" / "comparisons.csv")
+    again = run.comparisons.reset_index(drop=True)
+    assert len(pairs) and pairs["p_holm"].to_numpy() == pytest.approx(again["p_holm"].to_numpy())
+    assert "](mine-laptop/comparisons.csv)" in page
 
 
 def test_audits_are_on_the_page_with_their_figures(run, tmp_path):

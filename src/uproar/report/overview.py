@@ -108,7 +108,7 @@ def _tables(studies: Sequence[KeptStudy], causes: Mapping[str, str]) -> str:
     large = [one for one in studies if not one.tiny]
     if large:
         once = (
-            "A claim that several studies ask counts once for each of them. \"In part\" are claims of which a study can "
+            'A claim that several studies ask counts once for each of them. "In part" are claims of which a study can '
             "ask only some parts, `-in-part`: what these say is counted apart, and the claim itself was not asked."
         )
         parts += ["### What became of the claims", once, _counts(large)]
