@@ -152,7 +152,7 @@ def test_stripe_x_and_the_best_network_free_ranking_stand_on_every_output(make_c
     scores = scores_of({**GAINS, "sobel": 0.2}, KINDS)
     rng, bits = np.random.default_rng(3), scores.bits
     for keeps in (False, True):
-        noise = rng.normal(0, 2, bits.own["sobel", keeps].shape)
+        noise = rng.normal(0, 4, bits.own["sobel", keeps].shape)
         bits.own["sobel", keeps][:] += noise - noise.mean()
     told = {"good": 1.5, "fair": 0.1}
     read = {key: own - told.get(key[0], 0.0) + rng.normal(0, 0.05, own.shape) for key, own in bits.own.items()}

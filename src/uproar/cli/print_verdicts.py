@@ -125,7 +125,9 @@ def print_evaluator(scores: EvaluatorScores, where: str = "", recommended: str |
             shown.add_row(word, against, number_text(row[lead], "{:+.2f}"), f"{low}…{high}", *test)
     output.print(shown)
     first = verdicts.iloc[0]
-    output.print(f"{counted(first['replicates'], 'replicate')} of {first['n']} images.", style="dim", highlight=False)
+    output.print(
+        f"{counted(int(first['replicates']), 'replicate')} of {first['n']} images.", style="dim", highlight=False
+    )
     others = verdicts[verdicts["network_free"].notna() & (verdicts["network_free"] != verdicts["best_network_free"])]
     against = (
         (row.estimator, f"p of beating every network-free ranking is against {row.network_free}")
@@ -140,16 +142,16 @@ def _print_encoding(scores: EvaluatorScores, where: str, recommended: str | None
     """What masks tell beyond the pixels they show, and the score less that."""
     if scores.encoding.empty:
         return
-    names = ("ranking", ">by the reader", ">by retraining", "encodes", ">STRIPE-X")
+    names = ("ranking", ">encoding", "encodes", ">ROAR over decoupled", ">STRIPE-X")
     shown = table(escape(f"What masks tell beyond the pixels they show{where}, bits"), *names)
     for row in scores.encoding.itertuples():
         reader = _bits(row.encoding, row.low, row.high)
-        retraining = _bits(row.from_retraining, row.from_retraining_low, row.from_retraining_high)
+        learned = _bits(row.roar_over_decoupled, row.roar_over_decoupled_low, row.roar_over_decoupled_high)
         stripe = _bits(row.stripe_x, row.stripe_x_low, row.stripe_x_high)
-        shown.add_row(escape(row.estimator), reader, retraining, "yes" if row.encodes else "not shown", stripe)
+        shown.add_row(escape(row.estimator), reader, "yes" if row.encodes else "not shown", learned, stripe)
     output.print(shown)
     sentence = scores.stripe_x_sentence(recommended)
-    meaning = "STRIPE-X is the score less what masks tell."
+    meaning = "STRIPE-X is the score less the encoding; ROAR over decoupled is a diagnosis, no bound."
     output.print(escape(f"{meaning} {sentence}".strip()), style="dim", soft_wrap=True, highlight=False)
 
 

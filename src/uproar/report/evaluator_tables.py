@@ -28,11 +28,6 @@ class EvaluatorPart:
     """What the score less encoding says against the method that the answer recommends."""
 
     @property
-    def by_reader(self) -> bool:
-        """Whether readers of the mask measured the encoding, not retrained networks alone."""
-        return any(row["encoding"] == row["encoding"] for row in self.encoding)
-
-    @property
     def trained_as(self) -> str:
         """Of which architectures the evaluators are, in a sentence."""
         if len(self.models) < 2:

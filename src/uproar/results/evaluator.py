@@ -88,12 +88,12 @@ ENCODING_COLUMNS = {
     "encoding": "bits that a reader of the mask adds to what the evaluator knows from the pixels shown: a lower bound",
     "low": "lower end of its 95 % interval over replicates and images",
     "high": "upper end",
-    "from_retraining": "bits that ROAR's networks, which saw own masks, need less than those of `decoupled`, which saw "
-    "masks of other images, for the same test images under own masks; NaN where the study has not both",
-    "from_retraining_low": "lower end of its 95 % interval",
-    "from_retraining_high": "upper end",
-    "encodes": f"whether the interval of `encoding`, without it that of `from_retraining`, is above {NEGLIGIBLE} bits",
-    "stripe_x": "score minus that value (STRIPE-X): what the map found, less what it told by its shape",
+    "encodes": f"whether this interval lies above {NEGLIGIBLE} bits",
+    "roar_over_decoupled": "a diagnosis, no bound: bits that ROAR's networks, trained with own masks, need less under "
+    "own masks than those of `decoupled`, trained with masks of other images; NaN where the study has not both",
+    "roar_over_decoupled_low": "lower end of its 95 % interval",
+    "roar_over_decoupled_high": "upper end",
+    "stripe_x": "score minus encoding (STRIPE-X): what the map found, less what it told by its shape",
     "stripe_x_low": "lower end of its 95 % interval",
     "stripe_x_high": "upper end",
 }
@@ -235,16 +235,17 @@ class EvaluatorScores:
 
     def _encoding(self, name: str) -> dict[str, object]:
         """What was measured of one estimator; empty where the study has nothing."""
-        told, stripe = self._told(name), self._stripe_x(name)
-        if told is None or stripe is None:
+        told, learned = self._told(name), _saved(name, self.bits.decoupled, self.bits.retrained)
+        if told is None and learned is None:
             return {}
+        bound = _interval(told)
         return {
             "estimator": name,
             "kind": self.bits.kinds.get(name, "method"),
-            **_interval(self._by_reader(name)).as_row("encoding"),
-            **_interval(self._by_retraining(name)).as_row("from_retraining", "from_retraining_"),
-            "encodes": _interval(told).low > NEGLIGIBLE,
-            **_interval(stripe).as_row("stripe_x", "stripe_x_"),
+            **bound.as_row("encoding"),
+            "encodes": bound.low > NEGLIGIBLE,
+            **_interval(learned).as_row("roar_over_decoupled", "roar_over_decoupled_"),
+            **_interval(self._stripe_x(name)).as_row("stripe_x", "stripe_x_"),
         }
 
     def stripe_x_sentence(self, recommended: str | None) -> str:
@@ -269,19 +270,12 @@ class EvaluatorScores:
         return None if told is None or name not in self.measurements else self.measurements[name].by_image - told
 
     def _told(self, name: str) -> Numbers | None:
-        """What a mask tells beyond the pixels it shows: by the reader, else by retrained networks."""
-        read = self._by_reader(name)
-        return self._by_retraining(name) if read is None else read
+        """What a mask tells beyond the pixels it shows, by the reader of it.
 
-    def _by_reader(self, name: str) -> Numbers | None:
-        return _saved(name, self.bits.own, self.bits.read)
-
-    def _by_retraining(self, name: str) -> Numbers | None:
-        """Both networks are trained alike, with masks of the same shapes: only the one could learn what a mask tells.
-
-        Against the evaluator retrained networks would save something for any mask that it knows less well than they do.
+        Retrained networks do not say it: they are better than the evaluator, and than decoupled networks, at the masks
+        they have learned from, also where these tell nothing.
         """
-        return _saved(name, self.bits.decoupled, self.bits.retrained)
+        return _saved(name, self.bits.own, self.bits.read)
 
     @functools.cached_property
     def differences(self) -> Mapping[tuple[str, str], Interval]:

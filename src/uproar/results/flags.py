@@ -57,11 +57,8 @@ def flags_of_encoding(evaluator: EvaluatorScores | None) -> list[Flag]:
     flags = []
     for row in evaluator.encoding.itertuples():
         if row.encodes and row.kind == "method":
-            by_reader = row.encoding == row.encoding
-            bits, low = (row.encoding, row.low) if by_reader else (row.from_retraining, row.from_retraining_low)
-            flags.append(
-                Flag(str(row.estimator), "encodes", f"its masks tell {bits:.2f} bits (at least {low:.2f}) more")
-            )
+            told = f"its masks tell {row.encoding:.2f} bits (at least {row.low:.2f}) more"
+            flags.append(Flag(str(row.estimator), "encodes", told))
     return flags
 
 
