@@ -129,11 +129,8 @@ def print_evaluator(scores: EvaluatorScores, where: str = "", recommended: str |
         f"{counted(int(first['replicates']), 'replicate')} of {first['n']} images.", style="dim", highlight=False
     )
     others = verdicts[verdicts["network_free"].notna() & (verdicts["network_free"] != verdicts["best_network_free"])]
-    against = (
-        (row.estimator, f"p of beating every network-free ranking is against {row.network_free}")
-        for row in others.itertuples()
-    )
-    print_notes(against)
+    decides = "p of beating every network-free ranking is against"
+    print_notes((row.estimator, f"{decides} {row.network_free}") for row in others.itertuples())
     print_notes(zip(verdicts["estimator"], verdicts["note"], strict=True))
     _print_encoding(scores, where, recommended)
 
