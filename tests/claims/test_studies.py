@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from uproar.claims import claims_named, papers_with_claims
-from uproar.claims.registry import IN_PART
+from uproar.claims.registry import PART_SUFFIX
 from uproar.cli.app import _exit_code
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
+from uproar.results.claim_outcome import OUTCOMES
 from uproar.study.bundled import shipped_studies, study_named, summary
 from uproar.study.grid import cells_of
 from uproar.study.outline import SPEED, outline
@@ -237,7 +238,7 @@ def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypa
     assert f'id="{anchor[1]}"' in page
     table = (tmp_path / "here" / "claims.csv").read_text()
     names = set(re.findall(r"^hooker2019:[\w-]+", table, re.M))
-    assert len({name for name in names if not name.endswith(IN_PART)}) == claims
+    assert len({name for name in names if not name.endswith(PART_SUFFIX)}) == claims
     assert "hooker2019:sg-sq-in-part" in names  # only one of the three forms is in this study
     assert f"{len(names)} claims of Hooker et al. 2019" in said
     assert _exit_code(["claims", "here", "--claims", "hooker2019:random-90"]) == 0
@@ -286,18 +287,20 @@ def test_tiny_studies_run_whole(name, tmp_path, commands):
     assert re.search(rf"\d+ claims of {re.escape(PAPERS[paper])}: ", said)
 
     table = pd.read_csv(tmp_path / "claims.csv")
-    partly = {claim.removesuffix(IN_PART) for claim in table["claim"] if claim.endswith(IN_PART)}
-    assert {claim for claim in table["claim"] if not claim.endswith(IN_PART)} == _names(paper)
+    partly = {claim.removesuffix(PART_SUFFIX) for claim in table["claim"] if claim.endswith(PART_SUFFIX)}
+    assert {claim for claim in table["claim"] if not claim.endswith(PART_SUFFIX)} == _names(paper)
     rest = table[table["outcome"] == "not asked"]
     assert set(rest["claim"]) == _names(paper) - asked_in(name) | partly
     assert all(len(reason) > 10 for reason in rest["reason"])
 
     decided = table[table["decides"]]
-    assert {claim.removesuffix(IN_PART) for claim in decided["claim"]} == asked_in(name)
-    assert set(decided["outcome"]) <= {"holds", "does not hold here", "undecided"}
+    assert {claim.removesuffix(PART_SUFFIX) for claim in decided["claim"]} == asked_in(name)
+    assert set(decided["outcome"]) <= {*OUTCOMES} - {"not asked"}
+    whole = ~decided["claim"].str.endswith(PART_SUFFIX)
+    assert not decided.loc[whole, "outcome"].str.endswith(" in part").any()
     assert decided["n"].ge(1).all()
     assert np.isfinite(decided["effect"]).all()
-    ends = decided[decided["outcome"] != "undecided"]
+    ends = decided[~decided["outcome"].str.startswith("undecided")]
     assert (ends["low"] <= ends["effect"]).all()
     assert (ends["effect"] <= ends["high"]).all()
 

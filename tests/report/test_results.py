@@ -14,6 +14,7 @@ from uproar.claims import judge
 from uproar.errors import BadInput
 from uproar.report import write_overview, write_results
 from uproar.report.result_page import StudyText
+from uproar.results.claim_outcome import IN_PART, OUTCOMES, tally
 from uproar.results.finding import Finding, Plot
 
 TOLD = StudyText("A study made by hand.", '# A study made by hand.\n\nclaims = ["hooker2019"]\n')
@@ -52,7 +53,7 @@ def test_a_page_has_the_command_the_file_the_claims_and_the_figures(run, tmp_pat
     assert "| wall time | 1 min 05 s, without 1 stopped session |" in page
     assert 'claims = ["hooker2019"]' in page
     claim = cells(page, "`hooker2019:sg-sq-in-part`")  # the study has one of the three forms
-    assert claim[1] == "**does not hold here**"
+    assert claim[1] == "**does not hold in part**"
     # the mean height between the lines: from 0 to 0.3 below up to 50 %, 0.3 below up to 90 %
     assert claim[2].startswith("−0.217 (")
     assert claim[3:5] == ["above 0.05", "3 replicates"]
@@ -61,6 +62,10 @@ def test_a_page_has_the_command_the_file_the_claims_and_the_figures(run, tmp_pat
     for link in re.findall(r"\]\(([^)#]+)\)", page):
         assert (tmp_path / link).stat().st_size > 0, link
     assert not list(tmp_path.rglob("*.html"))
+    pairs = pd.read_csv(tmp_path / "mine-laptop" / "comparisons.csv")
+    again = run.comparisons.reset_index(drop=True)
+    assert len(pairs) and pairs["p_holm"].to_numpy() == pytest.approx(again["p_holm"].to_numpy())
+    assert "](mine-laptop/comparisons.csv)" in page
 
 
 def test_audits_are_on_the_page_with_their_figures(run, tmp_path):
@@ -126,11 +131,26 @@ def test_the_overview_links_causes_and_leaves_text_alone(run, tmp_path):
     again = page.read_text()
     assert again.startswith("# Mine\n\nBy hand.")
     row = cells(again, "`hooker2019:sg-sq-in-part`")
-    assert row[1:3] == ["**does not hold here**", "[cause](causes.md#hooker2019sg-sq-masks-leak)"]
+    assert row[1:3] == ["**does not hold in part**", "[cause](causes.md#hooker2019sg-sq-masks-leak)"]
     kept = pd.read_csv(tmp_path / "mine-laptop" / "claims.csv")
     outcomes = kept.drop_duplicates("claim")["outcome"].value_counts()
     counted = cells(again, "| Hooker et al. 2019 |")
-    assert counted[1:] == [str(outcomes.get(o, 0)) for o in ("holds", "does not hold here", "undecided", "not asked")]
+    assert counted[1:] == [str(outcomes.get(o, 0)) for o in OUTCOMES]
+
+
+def test_claims_asked_in_part_are_counted_apart_also_from_files_that_do_not_say_so(run, tmp_path):
+    write_results(run, TOLD, tmp_path)
+    made, file = (tmp_path / "index.md").read_text(), tmp_path / "mine-laptop" / "claims.csv"
+    page = (tmp_path / "mine-laptop.md").read_text()
+    part = pd.read_csv(file).query("claim.str.endswith('-in-part')")
+    assert len(part) and part["outcome"].str.endswith(" in part").all()
+    outcomes = pd.read_csv(file).drop_duplicates("claim")["outcome"]
+    assert tally(list(outcomes)) in page and "in part" in tally(list(outcomes))
+    frame = pd.read_csv(file, keep_default_na=False, dtype=str)
+    frame["outcome"] = frame["outcome"].replace({after: before for before, after in IN_PART.items()})
+    frame.to_csv(file, index=False)
+    write_overview(tmp_path)
+    assert (tmp_path / "index.md").read_text() == made
 
 
 def test_tiny_studies_are_listed_and_their_claims_stay_on_their_pages(run, tmp_path):

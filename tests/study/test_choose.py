@@ -19,6 +19,7 @@ from uproar.report.headline import score_headline
 from uproar.results.controls import network_free
 from uproar.seeds import Draws
 from uproar.statistics.design import ALPHA
+from uproar.statistics.multiple_testing import holm
 from uproar.storage.store import Store
 from uproar.study.choose import CONTROLS, TIMES, Chooser, interim_image_counts
 from uproar.study.maps import Subject
@@ -134,7 +135,11 @@ def test_every_planned_look_spends_an_equal_share_of_the_error_rate(images, tmp_
     assert counts == (64, 120) and all(b <= TIMES * a for a, b in zip(counts, counts[1:], strict=False))
     scores = Chooser(subject, ["sq(grad)", "grad"], Store(tmp_path)).scores()
     pairs = scores.comparisons[scores.comparisons["ranked"]]
-    assert (pairs["side"].eq(1) == (pairs["p_holm"] <= ALPHA / len(counts))).all() and pairs["side"].any()
+    assert (pairs["side"].eq(1) == (pairs["p_holm"] <= ALPHA)).all() and pairs["side"].any(), "words and p agree"
+    assert set(pairs["analyses"]) == {2}
+    for _, own in pairs.groupby("metric"):
+        assert np.allclose(own["p_holm"], np.minimum(1, 2 * holm(own["p"].to_numpy())))
+    assert "times the 2 rounds of images that were planned" in write_choice(scores, tmp_path).read_text()
     decided = {(row.better, row.worse) for row in pairs[pairs["side"] == 1].itertuples()}
     assert decided == {pair for judge in scores.answer.judges for pair, one in judge.pairs.items() if one.decided}
 

@@ -215,6 +215,20 @@ def test_encoding_is_what_a_reader_of_the_mask_adds(tmp_path):
     assert table.loc["label_cue(share=0.2)", "encoding"] > 0.3
     assert bool(table.loc["label_cue(share=0.2)", "encodes"]) and not bool(table.loc["random", "encodes"])
     assert abs(table.loc["random", "encoding"]) < 0.05
+    assert table["roar_over_decoupled"].isna().all()
+
+
+def test_what_retrained_networks_save_is_a_diagnosis_where_a_study_has_roar_and_decoupled(tmp_path):
+    """ROAR alone says nothing of encoding; with decoupled networks beside it there is a difference, and no flag."""
+    study = study_with(protocols=["evaluator", "roar"], estimators=["random", "block_random"])
+    alone = uproar.run(study, store=tmp_path, jobs=1)
+    assert alone.views[0].evaluator.encoding.empty and not alone.views[0].evaluator.bits.retrained
+    both = uproar.run(study.with_changes(protocols=["evaluator", "roar", "decoupled"]), store=tmp_path, jobs=1)
+    bits, table = both.views[0].evaluator.bits, both.views[0].evaluator.encoding.set_index("estimator")
+    assert set(bits.retrained) == set(bits.decoupled) == {("random", False), ("block_random", False)}
+    gaps = bits.decoupled["block_random", False] - bits.retrained["block_random", False]
+    assert table.loc["block_random", "roar_over_decoupled"] == pytest.approx(gaps.mean())
+    assert not table["encodes"].any() and table["stripe_x"].isna().all()
 
 
 def test_a_network_without_room_for_the_mask_sees_the_pixels_alone(tmp_path):

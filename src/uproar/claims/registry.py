@@ -9,7 +9,8 @@ The test is a function of what a study found for one task and model, and of noth
 95 % interval of its number lies in the claimed range, does not hold where all of the interval lies outside, and is
 undecided otherwise; with several numbers the level allows for their number (`every`, `most`). A test raises
 `NotApplicable` where the study lacks what it needs. Where it lacks only some of the parts the claim is not asked
-either, and what the others say is a judgement under a name of its own, `paper:what-in-part`.
+either, and what the others say is a judgement under a name of its own, `paper:what-in-part`, with outcomes of its own:
+"holds in part", "does not hold in part", "undecided in part".
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from uproar.bibliography import read_beside, title_of
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.registry import Registry
-from uproar.results.claim_outcome import Decision, Judgement, Measure, Missing
+from uproar.results.claim_outcome import IN_PART, Decision, Judgement, Measure, Missing
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
@@ -72,20 +73,24 @@ class Claim:
         if not decision.missing:
             return [Judgement(**numbers, **about)]
         lacking = "; ".join(dict.fromkeys(part.reason for part in decision.missing))
-        part = {"claim": in_part(self.name), "says": f"{self.says} Asked in part: {lacking}."}
+        part = {
+            "claim": in_part(self.name),
+            "says": f"{self.says} Asked in part: {lacking}.",
+            "outcome": IN_PART[decision.outcome],
+        }
         reason = f"only some of its parts can be asked ({in_part(self.name)}): {lacking}"
         return [
             Judgement(outcome="not asked", reason=reason, **about),
-            Judgement(reason=f"asked in part: {lacking}", **numbers, **about | part),
+            Judgement(reason=f"asked in part: {lacking}", **about | numbers | part),
         ]
 
 
-IN_PART = "-in-part"
+PART_SUFFIX = "-in-part"
 
 
 def in_part(claim: str) -> str:
     """The name of what is judged where a study can ask only some parts of a claim."""
-    return f"{claim}{IN_PART}"
+    return f"{claim}{PART_SUFFIX}"
 
 
 Test = Callable[[ClaimEvidence], Decision]

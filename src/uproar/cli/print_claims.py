@@ -14,7 +14,8 @@ from uproar.cli.table_cells import print_notes
 if TYPE_CHECKING:
     from uproar.results.claim_outcome import Judgement, Measure
 
-OUTCOMES = {"holds": "green", "does not hold here": "red", "undecided": "yellow", "not asked": "dim"}
+COLOURS = {"holds": "green", "does not hold here": "red", "not asked": "dim"}
+"""Of outcomes; the others, and those of claims asked in part, are yellow."""
 
 
 def print_claims(judgements: Sequence[Judgement]) -> None:
@@ -44,7 +45,7 @@ def _claim_table(title: str, judgements: Sequence[Judgement]) -> Table:
     for one in judgements:
         m = one.deciding
         assert m is not None, "only tested claims are shown"
-        outcome = f"[{OUTCOMES[one.outcome]}]{one.outcome}[/]"
+        outcome = f"[{COLOURS.get(one.outcome, 'yellow')}]{one.outcome}[/]"
         shown.add_row(escape(_short(one)), _effect(m), m.claimed, m.sample, outcome)
     return shown
 

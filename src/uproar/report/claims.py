@@ -11,7 +11,16 @@ from uproar.report.paper_figures import UndrawnFigure
 from uproar.results.claim_outcome import Judgement, Measure
 from uproar.statistics.intervals import Interval
 
-KINDS = {"holds": "better", "does not hold here": "worse", "undecided": "unclear", "not asked": "skipped"}
+KINDS = {
+    "holds": "better",
+    "does not hold here": "worse",
+    "undecided": "unclear",
+    "holds in part": "unclear",
+    "does not hold in part": "unclear",
+    "undecided in part": "unclear",
+    "not asked": "skipped",
+}
+"""How an outcome is coloured; what some parts of a claim say never looks like an outcome of the whole."""
 
 
 def interval_text(interval: Interval) -> str:

@@ -28,6 +28,10 @@ class EvaluatorPart:
     rows: tuple[Mapping[Hashable, Any], ...]
     models: tuple[str, ...]
     """The architectures of the evaluators."""
+    encoding: tuple[Mapping[Hashable, Any], ...] = ()
+    """What masks tell beyond the pixels they show, where the study asked; see `EvaluatorScores.encoding`."""
+    stripe_x: str = ""
+    """What the score less encoding says against the method that the answer recommends."""
 
     @property
     def sidedness(self) -> str:
@@ -46,7 +50,13 @@ class EvaluatorPart:
 def evaluator_parts(view: StudyView) -> tuple[EvaluatorPart, ...]:
     """The verdicts of every target that has any."""
     return tuple(
-        EvaluatorPart(target, tuple(scores.verdicts.to_dict("records")), scores.bits.models)
+        EvaluatorPart(
+            target,
+            tuple(scores.verdicts.to_dict("records")),
+            scores.bits.models,
+            tuple(scores.encoding.to_dict("records")),
+            scores.stripe_x_sentence(view.answer.recommended),
+        )
         for target, scores in view.evaluators.items()
         if len(scores.verdicts)
     )

@@ -17,12 +17,12 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.claims.registry import IN_PART, claims_named, in_part, papers_with_claims
+from uproar.claims.registry import PART_SUFFIX, claims_named, in_part, papers_with_claims
 from uproar.errors import BadInput
 from uproar.report.formatting import NOTHING
 from uproar.report.markdown import anchor, code, table, text
 from uproar.report.result_page import FACTS, duration, effect
-from uproar.results.claim_outcome import OUTCOMES, sample_text, tally
+from uproar.results.claim_outcome import IN_PART, OUTCOMES, sample_text, tally
 from uproar.statistics.design import LEVEL
 from uproar.statistics.intervals import Interval
 
@@ -75,8 +75,14 @@ def kept_in(folder: Path) -> list[KeptStudy]:
             frame = pd.read_csv(claims, keep_default_na=True) if claims.exists() else _none()
         except (OSError, ValueError) as error:
             raise BadInput(f"Cannot read the results in {file.parent}: {error}.") from None
-        studies.append(KeptStudy(file.parent.name, facts, frame))
+        studies.append(KeptStudy(file.parent.name, facts, _told_apart(frame)))
     return sorted(studies, key=lambda one: (one.tiny, one.name))
+
+
+def _told_apart(claims: pd.DataFrame) -> pd.DataFrame:
+    """Claims whose outcomes say which were asked in part, also of files whose outcomes do not."""
+    part = claims["claim"].astype(str).str.endswith(PART_SUFFIX)
+    return claims.assign(outcome=claims["outcome"].mask(part, claims["outcome"].replace(IN_PART)))
 
 
 def _none() -> pd.DataFrame:
@@ -117,8 +123,8 @@ def _tables(studies: Sequence[KeptStudy], causes: Mapping[str, str]) -> str:
     large = [one for one in studies if not one.tiny]
     if large:
         once = (
-            "A claim that several studies ask counts once for each of them; `-in-part` are claims of which a study can "
-            "ask only some parts."
+            'A claim that several studies ask counts once for each of them. "In part" are claims of which a study can '
+            "ask only some parts, `-in-part`: what these say is counted apart, and the claim itself was not asked."
         )
         parts += ["### What became of the claims", once, _counts(large)]
     for key, paper in papers_with_claims().items():
@@ -214,7 +220,7 @@ def _says(row: pd.Series) -> str:
 
 
 def _why(claim: str, outcome: str, causes: Mapping[str, str]) -> str:
-    claim = claim.removesuffix(IN_PART)
+    claim = claim.removesuffix(PART_SUFFIX)
     if claim in causes:
-        return f"[{'note' if outcome == 'holds' else 'cause'}]({causes[claim]})"
-    return "cause not written down" if outcome == "does not hold here" else ""
+        return f"[{'note' if outcome.startswith('holds') else 'cause'}]({causes[claim]})"
+    return "cause not written down" if outcome.startswith("does not hold") else ""

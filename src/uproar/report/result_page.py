@@ -44,9 +44,12 @@ from uproar.results.study import Results
 from uproar.statistics.intervals import Interval
 from uproar.wording import counted
 
-KEPT = ("claims.csv", "evaluator.csv", "results.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
-"""The tables that are kept beside a page, verdicts with the cells they follow from; the larger ones can be made again
-from the store."""
+KEPT = (
+    *("claims.csv", "evaluator.csv", "evaluator_scores.csv", "evaluator_comparisons.csv", "encoding.csv"),
+    *("results.csv", "verdicts.csv", "comparisons.csv", "metric_values.csv", "audits.csv"),
+)
+"""The tables that are kept beside a page, verdicts and pairs with the cells they follow from; values per image, which
+are larger, are in the folder of the run, and can be made again from the store."""
 FACTS = "facts.json"
 
 

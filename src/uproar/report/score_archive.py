@@ -18,7 +18,7 @@ from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Curves, Line, Scores
 
-PARTS = ("own", "shifted", "read", "retrained")
+PARTS = ("own", "shifted", "read", "retrained", "decoupled")
 """The arrays of an evaluator."""
 FACTS, ARRAYS = "scores.json", "scores.npz"
 """Beside scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""

@@ -60,6 +60,13 @@ class ScoreTable:
     """By metric: the fractions, and a mean curve by method."""
     maps: Mapping[str, np.ndarray]
     replicates: int = 1
+    analyses: int = 1
+    """Planned analyses, by whose number the adjusted p of pairs are multiplied."""
+
+    @property
+    def adjusted_by(self) -> str:
+        """What p of pairs are adjusted by beside Holm's method; empty for nothing."""
+        return f", times the {self.analyses} rounds of images that were planned" if self.analyses > 1 else ""
 
     @cached_property
     def judges(self) -> tuple[Metric, ...]:
@@ -195,6 +202,7 @@ def score_table(scores: Scores, known_styles: Mapping[str, Style] | None = None)
         curves,
         {methods[m]: np.asarray(a, dtype=float) for m, a in scores.maps.items()},
         scores.replicates,
+        int(scores.comparisons["analyses"].max()) if "analyses" in scores.comparisons else 1,
     )
 
 

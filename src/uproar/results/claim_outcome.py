@@ -16,18 +16,34 @@ from uproar.wording import counted
 Outcome = Literal["holds", "does not hold here", "undecided", "not asked"]
 """`not asked`: the study lacks what the claim is about."""
 
-OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold here", "undecided", "not asked")
+Judged = Literal[Outcome, "holds in part", "does not hold in part", "undecided in part"]
+"""What became of a claim; `... in part`: of those of its parts that the study can ask, which never are the claim."""
+
+IN_PART: dict[str, Judged] = {
+    "holds": "holds in part",
+    "does not hold here": "does not hold in part",
+    "undecided": "undecided in part",
+}
+"""The outcome of some parts of a claim, by the outcome that they would have as the whole of it."""
+
+OUTCOMES: tuple[Judged, ...] = (
+    *("holds", "holds in part", "does not hold here", "does not hold in part"),
+    *("undecided", "undecided in part", "not asked"),
+)
 
 
 def tally(outcomes: Sequence[str]) -> str:
-    """How many claims came to what.
+    """How many claims came to what; those asked in part are counted apart.
 
-    >>> tally(["holds", "undecided", "holds"]), tally(["does not hold here"])
-    ('2 hold, 1 undecided', '1 does not hold here')
+    >>> tally(["holds", "undecided", "holds", "holds in part"]), tally(["does not hold here"])
+    ('2 hold, 1 holds in part, 1 undecided', '1 does not hold here')
     """
-    several = {"holds": "hold", "does not hold here": "do not hold here"}
     counts = {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
-    return ", ".join(f"{n} {several.get(o, o) if n > 1 else o}" for o, n in counts.items() if n)
+    return ", ".join(f"{n} {_plural(outcome) if n > 1 else outcome}" for outcome, n in counts.items() if n)
+
+
+def _plural(outcome: str) -> str:
+    return outcome.replace("does not", "do not").replace("holds", "hold")
 
 
 class Range(TypedDict, total=False):
@@ -158,7 +174,7 @@ class Judgement:
     """The claim in one sentence, in our words."""
     published: str
     """The published numbers."""
-    outcome: Outcome
+    outcome: Judged
     measures: tuple[Measure, ...] = ()
     deciding: Measure | None = None
     evidence: str = ""

@@ -63,8 +63,12 @@ VERDICT_COLUMNS = {
     "over_random_df": "degrees of freedom of its t-test",
     "over_random_p": "of no difference to random, for this method alone",
     "p_random": "the same, adjusted by Holm's method over the methods",
-    "network_free": "the network-free ranking that it beats least clearly",
-    "margin": "score minus that ranking's",
+    "best_network_free": "the network-free ranking with the highest score",
+    "over_best": "score minus that ranking's",
+    "over_best_low": "lower end of its 95 % interval, for this pair alone",
+    "over_best_high": "upper end",
+    "network_free": "the network-free ranking that decides: the one that it beats least clearly, by the largest p",
+    "margin": "score minus the deciding ranking's",
     "margin_low": "lower end of its 95 % interval, for this pair alone",
     "margin_high": "upper end",
     "margin_df": "degrees of freedom of its t-test",
@@ -84,11 +88,14 @@ ENCODING_COLUMNS = {
     "encoding": "bits that a reader of the mask adds to what the evaluator knows from the pixels shown: a lower bound",
     "low": "lower end of its 95 % interval over replicates and images",
     "high": "upper end",
-    "from_retraining": "the same from the networks of ROAR and KAR, which saw own masks, beyond random; NaN without",
-    "from_retraining_low": "lower end of its 95 % interval",
-    "from_retraining_high": "upper end",
-    "encodes": f"whether one of the intervals lies above {NEGLIGIBLE} bits",
-    "stripe_x": "score minus the larger bound (STRIPE-X): what the map found, less what it told by its shape",
+    "encodes": f"whether this interval lies above {NEGLIGIBLE} bits",
+    "roar_over_decoupled": "a diagnosis, no bound: bits that ROAR's networks, trained with own masks, need less under "
+    "own masks than those of `decoupled`, trained with masks of other images; NaN where the study has not both",
+    "roar_over_decoupled_low": "lower end of its 95 % interval",
+    "roar_over_decoupled_high": "upper end",
+    "stripe_x": "score minus encoding (STRIPE-X): what the map found, less what it told by its shape",
+    "stripe_x_low": "lower end of its 95 % interval",
+    "stripe_x_high": "upper end",
 }
 """The columns of `EvaluatorScores.encoding`."""
 
@@ -129,7 +136,9 @@ class EvaluatorBits:
     read: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
     """As `own`, of the evaluator helped by a reader of the mask, where the study asks for the encoding."""
     retrained: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
-    """As `own`, of networks that were retrained with own masks (ROAR, KAR), where the study has them."""
+    """As `own`, of networks that were retrained with own masks (ROAR), where the study has them."""
+    decoupled: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
+    """As `retrained`, of networks that were retrained with the same masks given to other images (`decoupled`)."""
     models: tuple[str, ...] = ()
     """The architectures of the evaluators, each once, in the order in which replicates take them."""
     images: NDArray[np.int64] | None = None
@@ -225,32 +234,48 @@ class EvaluatorScores:
         return frame.sort_values("stripe_x", ascending=False, ignore_index=True)
 
     def _encoding(self, name: str) -> dict[str, object]:
-        """The bounds of one estimator; empty where the study has none."""
-        read, retrained = self._saved(name, self.bits.read), self._from_retraining(name)
-        if read is None and retrained is None:
+        """What was measured of one estimator; empty where the study has nothing."""
+        told, learned = self._told(name), _saved(name, self.bits.decoupled, self.bits.retrained)
+        if told is None and learned is None:
             return {}
-        bounds = [_interval(values) for values in (read, retrained)]
-        score = float(np.nanmean(self.measurements[name].by_replicate))
+        bound = _interval(told)
         return {
             "estimator": name,
             "kind": self.bits.kinds.get(name, "method"),
-            **bounds[0].as_row("encoding"),
-            **bounds[1].as_row("from_retraining", "from_retraining_"),
-            "encodes": any(bound.low > NEGLIGIBLE for bound in bounds),
-            "stripe_x": score - float(np.nanmax([0.0, *(bound.value for bound in bounds)])),
+            **bound.as_row("encoding"),
+            "encodes": bound.low > NEGLIGIBLE,
+            **_interval(learned).as_row("roar_over_decoupled", "roar_over_decoupled_"),
+            **_interval(self._stripe_x(name)).as_row("stripe_x", "stripe_x_"),
         }
 
-    def _from_retraining(self, name: str) -> Numbers | None:
-        """What retrained networks save beyond what they save for the random ranking, which encodes nothing."""
-        own, random = (self._saved(each, self.bits.retrained) for each in (name, BASELINE))
-        return None if own is None or random is None else own - random
+    def stripe_x_sentence(self, recommended: str | None) -> str:
+        """What STRIPE-X says against the method that the answer recommends; empty where it says nothing."""
+        own, random = (None if name is None else self._stripe_x(name) for name in (recommended, BASELINE))
+        if own is None or random is None:
+            return ""
+        over = _interval(own - random)
+        if over.low > 0:
+            return ""
+        values = self.encoding[self.encoding["kind"] == "method"].set_index("estimator")["stripe_x"]
+        best = "" if values.index[0] == recommended else f"; {values.index[0]} is highest ({values.iloc[0]:+.2f})"
+        if over.high < 0:
+            below = f"below the random ranking: {np.nanmean(own):+.2f} against {np.nanmean(random):+.2f} bits"
+            return f"By STRIPE-X {recommended}, which the answer recommends, is {below}{best}."
+        told = f"not told from the random ranking ({over.value:+.2f}, {over.low:+.2f} to {over.high:+.2f} bits)"
+        return f"By STRIPE-X {recommended}, which the answer recommends, is {told}{best}."
 
-    def _saved(self, name: str, others: Mapping[tuple[str, bool], Numbers]) -> Numbers | None:
-        """Bits that another network needs less for the same images under their own masks, mean over directions."""
-        parts = [
-            self.bits.own[k] - others[k] for k in ((name, False), (name, True)) if k in others and k in self.bits.own
-        ]
-        return np.mean(parts, 0) if _has_numbers(parts) else None
+    def _stripe_x(self, name: str) -> Numbers | None:
+        """The score of every image less what its mask tells."""
+        told = self._told(name)
+        return None if told is None or name not in self.measurements else self.measurements[name].by_image - told
+
+    def _told(self, name: str) -> Numbers | None:
+        """What a mask tells beyond the pixels it shows, by the reader of it.
+
+        Retrained networks do not say it: they are better than the evaluator, and than decoupled networks, at the masks
+        they have learned from, also where these tell nothing.
+        """
+        return _saved(name, self.bits.own, self.bits.read)
 
     @functools.cached_property
     def differences(self) -> Mapping[tuple[str, str], Interval]:
@@ -271,7 +296,11 @@ class EvaluatorScores:
             random = self.differences[name, BASELINE]
             row |= {**random.as_row("over_random", "over_random_"), "over_random_df": random.df}
             row["over_random_p"] = random.p
-        hardest = self._hardest(name, self.of_kind("network-free"))
+        free = self.of_kind("network-free")
+        if free:
+            best = max(free, key=lambda control: float(np.nanmean(self.measurements[control].by_replicate)))
+            row |= {"best_network_free": best, **self.differences[name, best].as_row("over_best", "over_best_")}
+        hardest = self._hardest(name, free)
         if hardest is not None:
             margin = self.differences[name, hardest]
             tested.append((name, hardest))
@@ -303,6 +332,14 @@ class EvaluatorScores:
 def mask_gain(own: Numbers, shifted: Numbers, keeps: bool) -> Numbers:
     """Bits that an image's own mask costs beyond the same mask elsewhere, or saves where it keeps."""
     return shifted - own if keeps else own - shifted
+
+
+def _saved(
+    name: str, without: Mapping[tuple[str, bool], Numbers], using: Mapping[tuple[str, bool], Numbers]
+) -> Numbers | None:
+    """Bits per image that one network needs less than another for own masks, mean over the directions of both."""
+    parts = [without[key] - using[key] for key in ((name, False), (name, True)) if key in without and key in using]
+    return np.mean(parts, 0) if _has_numbers(parts) else None
 
 
 def _interval(values: Numbers | None) -> Interval:

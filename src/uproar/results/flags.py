@@ -73,11 +73,8 @@ def flags_of_encoding(evaluator: EvaluatorScores | None) -> list[Flag]:
     flags = []
     for row in evaluator.encoding.itertuples():
         if row.encodes and row.kind == "method":
-            ends = ((row.encoding, row.low), (row.from_retraining, row.from_retraining_low))
-            bits, low = max(ends, key=lambda pair: pair[1] if pair[1] == pair[1] else -1.0)
-            flags.append(
-                Flag(str(row.estimator), "encodes", f"its masks tell {bits:.2f} bits (at least {low:.2f}) more")
-            )
+            told = f"its masks tell {row.encoding:.2f} bits (at least {row.low:.2f}) more"
+            flags.append(Flag(str(row.estimator), "encodes", told))
     return flags
 
 

@@ -68,7 +68,8 @@ def with_rank(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 COMPARISON_COLUMNS = {"metric": "as asked for", **PAIR_COLUMNS}
-"""The columns of `Scores.comparisons`."""
+"""The columns of `Scores.comparisons`. Where `uproar choose` planned several analyses, the column `analyses` says how
+many, and `p_holm` is also multiplied by their number."""
 
 
 @dataclass(frozen=True)

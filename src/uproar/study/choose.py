@@ -10,7 +10,8 @@ methods: maps that stay the same for a network with fresh weights, and maps that
 
 Some images come first, then four times as many, until the answer stays the same, no images are left, or the time is
 over. Several analyses err more often than one: each planned interim analysis spends an equal share of the error rate,
-so that all together err no more often than one, whenever they stop. A method that fails is left out with its reason; no
+so that all together err no more often than one, whenever they stop: the adjusted p of a pair is that of Holm's method
+times the number of planned analyses, and decides at 5 %. A method that fails is left out with its reason; no
 other notices.
 """
 
@@ -103,13 +104,13 @@ class Chooser:
         chains = self._affordable(self._applicable())
         judges = self._judges()
         n, *later = counts = interim_image_counts(len(self.subject.x), self._first_round(chains))
-        alpha = ALPHA / len(counts)
-        result = self._round(n, chains, judges, alpha)
+        analyses = len(counts)
+        result = self._round(n, chains, judges, analyses)
         checks = self._checks(result, chains)
         for n_next in later:
             if self._over(TIMES):
                 break
-            more = self._round(n_next, chains, judges, alpha)
+            more = self._round(n_next, chains, judges, analyses)
             stable = _same(result.answer, more.answer) and more.answer.recommended is not None
             result, n = more, n_next
             if stable:
@@ -204,8 +205,8 @@ class Chooser:
         filled = [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
         return [*filled, *(FINE_TUNED if self.fine_tuner is not None else ())]
 
-    def _round(self, n: int, chains: list[Chain], judges: Sequence[str], alpha: float) -> Scores:
-        """The scores of the first images, with verdicts at this analysis's share of the error rate.
+    def _round(self, n: int, chains: list[Chain], judges: Sequence[str], analyses: int) -> Scores:
+        """The scores of the first images, with verdicts that allow for all planned analyses.
 
         A method that fails on one of them is left out from now on.
         """
@@ -219,7 +220,7 @@ class Chooser:
             raise BadInput("No method could explain these images; see what each says: " + _listed(self.left_out) + ".")
         self.tell(f"judging {len(maps)} methods on {n} images")
         ordered = {chain.name: maps[chain.name] for chain in chains}
-        return _spending(self._scored(part, ordered, chains, judges), alpha)
+        return adjusted_for_analyses(self._scored(part, ordered, chains, judges), analyses)
 
     def _explained(self, part: Subject, group: Sequence[Chain]) -> dict[str, Tensor]:
         """The maps of methods that share passes; where they fail together, each alone."""
@@ -360,12 +361,17 @@ def interim_image_counts(images: int, first: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _spending(scores: Scores, alpha: float) -> Scores:
-    """Scores whose pairs are decided at an error rate."""
+def adjusted_for_analyses(scores: Scores, analyses: int) -> Scores:
+    """Scores whose adjusted p are also multiplied by the number of planned analyses, which a column names.
+
+    A pair is decided where this p is at most 5 %, that is at an equal share of the error rate in each analysis.
+    """
     if scores.comparisons.empty:
         return scores
-    parts = [comparisons_at(own, "images", alpha) for _, own in scores.comparisons.groupby("metric", sort=False)]
-    return replace(scores, comparisons=pd.concat(parts, ignore_index=True))
+    pairs = scores.comparisons.groupby("metric", sort=False)
+    frame = pd.concat([comparisons_at(own, "images", ALPHA / analyses) for _, own in pairs], ignore_index=True)
+    adjusted = (frame["p_holm"] * analyses).clip(upper=1.0)
+    return replace(scores, comparisons=frame.assign(p_holm=adjusted, analyses=analyses))
 
 
 def _same(before: Answer, after: Answer) -> bool:

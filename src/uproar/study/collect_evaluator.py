@@ -7,7 +7,7 @@ import torch
 
 from uproar.estimators import Chain
 from uproar.protocols import Protocol
-from uproar.protocols.protocol import OWN
+from uproar.protocols.protocol import OWN, Masks
 from uproar.results.evaluator import EvaluatorBits, Kind
 from uproar.statistics.design import BASELINE
 from uproar.statistics.student_t import Numbers
@@ -37,9 +37,19 @@ def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
             for asked_about in (("own", False), ("shifted", False), ("own", True))
         )
         kinds = {name: kind_of(chain) for name, chain in chains.items()}
-        retrained = _retrained(study, bench, list(chains)) if target == "label" else {}
-        images = bench.inputs.judged_rows.numpy()
-        by_target[target] = EvaluatorBits(own, shifted, kinds, read, retrained, _architectures(study, bench), images)
+        retrained, decoupled = (
+            _retrained(study, bench, list(chains), masks) if target == "label" else {} for masks in _TRAINED
+        )
+        by_target[target] = EvaluatorBits(
+            own,
+            shifted,
+            kinds,
+            read,
+            retrained,
+            decoupled,
+            _architectures(study, bench),
+            bench.inputs.judged_rows.numpy(),
+        )
     return by_target
 
 
@@ -47,10 +57,17 @@ def _architectures(study: Study, bench: Bench) -> tuple[str, ...]:
     return tuple(dict.fromkeys(bench.setting.evaluator_model(seed, bench.task.shape) for seed in study.seeds))
 
 
-def _retrained(study: Study, bench: Bench, names: list[str]) -> dict[tuple[str, bool], Numbers]:
-    """The same of networks that were retrained with each image's own masks: those of ROAR and KAR."""
+_TRAINED: tuple[Masks, Masks] = (OWN, Masks("permuted"))
+"""The masks that two kinds of retrained networks have learned from: those of ROAR, and those of `decoupled`."""
+
+
+def _retrained(study: Study, bench: Bench, names: list[str], masks: Masks) -> dict[tuple[str, bool], Numbers]:
+    """The same of networks that differ in the masks they were retrained with, where the study has both kinds."""
+    alike = [p for p in study.protocol_list if p.retrains and p.judges and p.test == OWN]
+    plain = [p for p in alike if not set(p.training) - {"masks"} and p.train in _TRAINED]
+    shared = set.intersection(*({p.keeps for p in plain if p.train == each} for each in _TRAINED))
     asked = [chain.name for chain in study.chains if chain.name in names]
-    known = [p for p in study.protocol_list if p.retrains and p.judges and not p.training and p.train == OWN]
+    known = [p for p in plain if p.train == masks and p.keeps in shared]
     return {(name, p.keeps): _bits(study, bench, p, name) for p in known for name in asked}
 
 
