@@ -15,7 +15,8 @@ from uproar.cli.app import _exit_code
 from uproar.errors import BadInput
 from uproar.estimators import estimators
 from uproar.expression import parse
-from uproar.extend import declared_in, load_plugin
+from uproar.extend import _registries, declared_in, load_plugin
+from uproar.protocols import PROTOCOLS
 from uproar.runs.execute import run
 from uproar.storage.store import Store
 from uproar.study.bench import Bench, bench_for
@@ -33,6 +34,16 @@ TINY = {
     "seeds": 1,
     "recipe": {"epochs": 1},
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget():
+    """Takes out the protocols that plug-ins of these tests declare: cards of later tests are of the package alone."""
+    before = set(PROTOCOLS)
+    yield
+    for name in set(PROTOCOLS) - before:
+        for entries in [*(registry._entries for registry in _registries()), PROTOCOLS]:
+            entries.pop(name, None)
 
 
 @pytest.fixture

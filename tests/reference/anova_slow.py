@@ -24,8 +24,8 @@ def curve_areas(rows, fractions):
 
 
 def fit(areas):
-    """(effect of each replicate, pooled residual variance, its degrees of freedom, {row: (variance around the mean of
-    the rows, degrees of freedom)} of rows with two values or more).
+    """(effect of each replicate, pooled residual variance, its degrees of freedom, the same where rows vary together,
+    {row: (variance around the mean of the rows, degrees of freedom)} of rows with two values or more).
 
     `areas` holds the estimators that are compared, without the baseline. The degrees of freedom are those of the
     residuals, times (sum of the rows' variances)^2 / (rows * sum of their squares): one where all rows vary alike.
@@ -48,29 +48,25 @@ def fit(areas):
             rows[name] = (sum(r * r for r in mine) / (len(mine) - 1), len(mine) - 1)
     df = len(cells) - int(rank)
     if df == 0:
-        return network, 0.0, 0.0, rows
+        return network, 0.0, 0.0, 0.0, rows
     variances = [v for v, _ in rows.values()]
     alike = sum(variances) ** 2 / (len(variances) * sum(v * v for v in variances))
-    return network, sum(r * r for r in left.values()) / df, df * alike, rows
+    together = min(df * alike, family_df(left, names, replicates, df))
+    return network, sum(r * r for r in left.values()) / df, df * alike, together, rows
 
 
-def family_df(areas, df):
+def family_df(left, names, replicates, df):
     """Degrees of freedom of the residual variance where rows may vary together: m tr(S)^2 / tr(S^2), m = n - 1.
 
-    S is the covariance of the rows' residuals; both traces are estimated without bias. `areas` is complete.
+    S is the covariance of the rows' residuals, 0 where there is none; both traces are estimated without bias.
     """
-    names, replicates = sorted({e for e, _ in areas}), sorted({s for _, s in areas})
     m = len(replicates) - 1
-    if m < 2 or len(names) < 3:
+    if m < 2 or df <= m:
         return df
-    row = {e: sum(areas[e, s] for s in replicates) / len(replicates) for e in names}
-    column = {s: sum(areas[e, s] for e in names) / len(names) for s in replicates}
-    mean = sum(row.values()) / len(names)
-    left = {(e, s): areas[e, s] - row[e] - column[s] + mean for e in names for s in replicates}
     total = squares = 0.0
     for a in names:
         for b in names:
-            covariance = sum(left[a, s] * left[b, s] for s in replicates) / m
+            covariance = sum(left.get((a, s), 0.0) * left.get((b, s), 0.0) for s in replicates) / m
             total += covariance if a == b else 0.0
             squares += covariance**2
     of_square = m * m / ((m - 1) * (m + 2)) * (squares - total * total / m)
@@ -103,7 +99,7 @@ def largest(pooled, single, own):
 def contrast(areas, estimator, baseline):
     """(difference, standard error, degrees of freedom) of an estimator minus the baseline."""
     others = {cell: value for cell, value in areas.items() if cell[0] != baseline}
-    network, residual, residual_df, rows = fit(others)
+    network, residual, residual_df, _, rows = fit(others)
     shared = [network[s] - areas[baseline, s] for s in network if (baseline, s) in areas]
     between = (variance(shared), len(shared) - 1)
     own = [areas[estimator, s] - areas[baseline, s] for s in network if {(estimator, s), (baseline, s)} <= set(areas)]
@@ -115,10 +111,7 @@ def contrast(areas, estimator, baseline):
 
 def pair(areas, first, second):
     """(difference, standard error, degrees of freedom) of two rows, neither of them the baseline, which is not there."""
-    _, residual, residual_df, rows = fit(areas)
-    residual_df = min(
-        residual_df, family_df(areas, (len({e for e, _ in areas}) - 1) * (len({s for _, s in areas}) - 1))
-    )
+    _, residual, _, residual_df, rows = fit(areas)
     replicates = sorted({s for e, s in areas if e == first} & {s for e, s in areas if e == second})
     own = [areas[first, s] - areas[second, s] for s in replicates]
     n = len(own)

@@ -91,7 +91,7 @@ def components(areas: Numbers) -> Components:
     pooled = squares.sum(-1) / df if df > 0 else np.full(squares.shape[:-1], np.nan)
     rows = int((n > 1).sum())
     pooled_df = _effective(own, rows, df)
-    pair_df = np.minimum(pooled_df, _effective_in_families(residual, df))
+    pair_df = np.asarray(np.minimum(pooled_df, _effective_in_families(residual, df)))
     return Components(network, np.asarray(pooled), pooled_df, pair_df, own, np.maximum(n - 1, 1), rows)
 
 
