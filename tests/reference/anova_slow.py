@@ -58,7 +58,8 @@ def fit(areas):
 def family_df(left, names, replicates, df):
     """Degrees of freedom of the residual variance where rows may vary together: m tr(S)^2 / tr(S^2), m = n - 1.
 
-    S is the covariance of the rows' residuals, 0 where there is none; both traces are estimated without bias.
+    S is the covariance of the rows' residuals, 0 where there is none; both traces are estimated without bias, and the
+    second is taken 1 + 2 / m times as large.
     """
     m = len(replicates) - 1
     if m < 2 or df <= m:
@@ -73,7 +74,7 @@ def family_df(left, names, replicates, df):
     if of_square <= 0:
         return df
     square = total * total - 2 * of_square / m
-    return min(df, max(m, m * square / of_square))
+    return min(df, max(m, m * square / (of_square * (1 + 2 / m))))
 
 
 def variance(values):

@@ -108,7 +108,8 @@ def _effective_in_families(residuals: Numbers, df: int) -> Numbers:
 
     Rows of one family (a method and its smoothed versions) share luck that others do not have. With Σ the covariance of
     the rows they are m tr(Σ)²/tr(Σ²), m = n - 1; both are estimated without bias from the n replicates, as Huynh and
-    Feldt do (1976). No fewer than m, no more than `df`.
+    Feldt do (1976). The second is taken 1 + 2/m times as large, since few replicates in which families happen to vary
+    little also seem to vary less together. No fewer than m, no more than `df`.
     """
     m = residuals.shape[-1] - 1
     if m < 2 or df <= m:
@@ -117,7 +118,7 @@ def _effective_in_families(residuals: Numbers, df: int) -> Numbers:
     total, squares = np.trace(gram, axis1=-2, axis2=-1), (gram**2).sum((-2, -1))
     of_squares = m**2 / ((m - 1) * (m + 2)) * (squares - total**2 / m)
     with np.errstate(invalid="ignore", divide="ignore"):
-        estimated = m * (total**2 - 2 * of_squares / m) / of_squares
+        estimated = m * (total**2 - 2 * of_squares / m) / (of_squares * (1 + 2 / m))
     return np.asarray(np.where(of_squares > 0, np.clip(estimated, m, df), df))
 
 
