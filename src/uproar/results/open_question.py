@@ -127,7 +127,8 @@ def _for_a_decision(answer: Answer) -> str:
     each = "" if judge.seconds is None else f", about {duration(judge.seconds)} each"
     return (
         f"About {found.n} images would be needed to tell `{first}` from `{second}` under {judge.label}, and the task "
-        f"has {judge.available_images}: replicates (`--seeds 5`{each}) could decide it."
+        f"has {judge.available_images}: a task with more test images, or replicates with networks trained anew "
+        f"(`--seeds 5`{each}), could decide it."
     )
 
 
