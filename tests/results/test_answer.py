@@ -394,7 +394,8 @@ def test_what_is_undecided_says_what_would_tell_also_where_more_images_do_not():
     wide = Interval(0.05, -0.05, 0.15, df=39, p=0.3)
     assert "images instead of 40 would tell `centre` from `ig`" in Answer((judge(wide),)).would_tell
     few = Answer((judge(wide, available_images=40, seconds=60.0),)).would_tell
-    assert "and the task has 40: replicates (`--seeds 5`, about 1 min" in few
+    assert "and the task has 40: a task with more test images, or replicates with networks trained anew" in few
+    assert "(`--seeds 5`, about 1 min" in few
     tiny = Answer((judge(Interval(1e-6, -0.1, 0.1, df=39, p=0.99)),), task="digits").would_tell
     assert "differ too little under road" in tiny and "`uproar run --protocols evaluator`" in tiny
 
