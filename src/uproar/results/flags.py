@@ -47,10 +47,10 @@ LIMITS: Mapping[str, tuple[Kind, float, str]] = {
 }
 """By metric: the flag of a method whose whole interval lies above a limit, the limit, and what it means."""
 
-ENOUGH = 59
-"""Images that must all lie above a limit to raise a flag without the interval: of fewer than 5 % in all it may then be
-said, at 95 % confidence, that they lie below (.95⁵⁹ < .05). Values at the end of a metric's range have a long interval,
-since other networks may be of another kind; what is flagged are the maps of these networks."""
+ENOUGH_IMAGES = 59
+"""Images that raise a flag, whatever the interval, where all of them lie above the limit: fewer than 5 % of all images
+then lie below it, at 95 % confidence (.95⁵⁹ < .05). Intervals of values at the end of a metric's range are long, since
+other networks may behave differently; a flag is about the maps of these networks."""
 
 
 def flags_of_scores(scores: Scores) -> list[Flag]:
@@ -59,7 +59,7 @@ def flags_of_scores(scores: Scores) -> list[Flag]:
     for row in scores.table.itertuples():
         kind, limit, words = LIMITS.get(_name(str(row.metric)), ("unstable", float("inf"), ""))
         least, images = float(getattr(row, "least", math.nan)), int(row.n) - int(row.nan)
-        every = least > limit and images >= ENOUGH
+        every = least > limit and images >= ENOUGH_IMAGES
         if (row.low > limit or every) and not network_free(str(row.method)):
             seen = f"{row.low:.2f} to {row.high:.2f}" if row.low > limit else f"at least {least:.2f} in every image"
             flags.append(Flag(str(row.method), kind, words.format(f"{row.value:.2f} ({seen})")))
