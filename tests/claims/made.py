@@ -54,7 +54,7 @@ def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK, model
         higher = metrics[read_metric(metric).name].facts["higher_is_better"]
         for seed, v in enumerate(replicates):
             place = {"task": task, "model": model, "estimator": name, "metric": metric, "seed": seed}
-            rows.append({**place, "status": "done", "value": v.mean(), "higher_is_better": higher})
+            rows.append({**place, "check": False, "status": "done", "value": v.mean(), "higher_is_better": higher})
             tidy += [{**place, "image": i, "value": x} for i, x in enumerate(v)]
         table.append({"method": name, "metric": metric, "value": replicates.mean(), "n": replicates.shape[1]})
     for metric in dict.fromkeys(m for m, _ in values):

@@ -111,7 +111,7 @@ def test_a_new_estimator_changes_nothing_that_is_there(judged, tmp_path):
     _, study, root = judged
     more = study.with_changes(estimators=["random", "grad", "ig"])
     todo = plan(more, Store(root))
-    assert {job.kind for job in todo.jobs} == {"explain", "judge"}, "no network is trained"
+    assert {job.kind for job in todo.jobs} == {"explain", "judge", "score"}, "no network is trained"
     assert {cell.estimator for job in todo.jobs for cell in job.cells} == {"ig"}
 
 

@@ -72,6 +72,14 @@ class Changes:
         list[str] | None,
         names(kind="metrics", text="Scores of the maps without retraining, see uproar ls metrics", default="none"),
     ] = None
+    checks: Annotated[
+        list[str] | None,
+        names(
+            kind="metrics",
+            text='Metrics that flag methods, of some test images, where an evaluator judges; "" asks none',
+            default="randomisation(order=whole), sensitivity_max(samples=1)",
+        ),
+    ] = None
     audits: Annotated[
         list[str] | None,
         names(kind="audits", text="Questions about the benchmark itself, see uproar ls audits", default="none"),
@@ -151,6 +159,7 @@ class Changes:
             "evaluator_models": split_list(self.evaluator_models),
             "evaluator_images": self.evaluator_images,
             "metrics": split_list(self.metrics),
+            "checks": split_list(self.checks),
             "audits": split_list(self.audits),
             "fractions": _numbers(split_list(self.fractions)),
             "seeds": self.seeds,

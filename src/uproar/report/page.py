@@ -58,6 +58,7 @@ METRIC_FILES = {
     "metric_comparisons.csv": "all pairs of estimators under the metrics",
     "per_image.parquet": "one row per metric, estimator, replicate and image",
 }
+CHECK_FILES = {"checks.csv": "what the checks behind the flags measured"}
 SCORE_FILES = {
     "scores.csv": "one row per method and metric",
     "comparisons.csv": "one row per metric and pair of methods",
@@ -240,7 +241,8 @@ def _study_files(results: Results, chapters: list[Chapter]) -> dict[str, str]:
     tables = {"verdicts.csv": verdict_table(chapters), "comparisons.csv": results.comparisons}
     empty = {name for name, frame in tables.items() if frame.empty}
     always = {name: text for name, text in FILES.items() if name not in empty}
-    return always | _evaluator_files(results) | (METRIC_FILES if len(results.scores) else {})
+    metrics = METRIC_FILES if len(results.metric_rows) else {}
+    return always | _evaluator_files(results) | metrics | (CHECK_FILES if results.check_scores else {})
 
 
 def _evaluator_files(results: Results) -> dict[str, str]:
@@ -300,7 +302,7 @@ def _study_tiles(results: Results) -> list[tuple[str, str]]:
     estimators = {e for t in (results.table, scores) for e in t["estimator"]} - {*results.further_rankings}
     fractions = cells["fraction"].nunique()
     seeds = len({seed for t in (results.table, scores) for seed in t["seed"]})
-    metrics = scores["metric"].nunique()
+    metrics = results.metric_rows["metric"].nunique()
     tiles = [
         ("estimators", str(len(estimators)), True),
         ("replicates" if seeds != 1 else "replicate", str(seeds), True),

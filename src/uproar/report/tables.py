@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
@@ -23,15 +23,15 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     `results.csv`, `results.parquet` (with every random ranking of the baseline), `verdicts.csv`, `comparisons.csv`
     (every pair of estimators under every protocol and metric) and `negative_controls.csv`; with metrics also
     `scores.csv` and `scores.parquet` (a row per replicate), `per_image.parquet`, and over all replicates
-    `metric_values.csv` and `metric_comparisons.csv`; with an evaluator `evaluator.csv` (its verdicts),
-    `evaluator_scores.csv`, `evaluator_comparisons.csv`, `encoding.csv` and `evaluator_per_image.parquet`, from which
-    they follow; with claims `claims.csv`, a row per number behind each.
+    `metric_values.csv` and `metric_comparisons.csv`; with checks `checks.csv`; with an evaluator `evaluator.csv` (its
+    verdicts), `evaluator_scores.csv`, `evaluator_comparisons.csv`, `encoding.csv` and `evaluator_per_image.parquet`,
+    from which they follow; with claims `claims.csv`, a row per number behind each.
     """
     files = {f"{name}.csv": _csv(frame) for name, frame in run_tables(results, verdict_table(chapters)).items()}
     files["results.parquet"] = _parquet(results.table)
     if results.findings:
         files |= _audit_tables(results)
-    if len(results.scores):
+    if len(results.metric_rows):
         files |= {"scores.parquet": _parquet(results.scores), "per_image.parquet": _parquet(results.image_scores)}
     if results.evaluations:
         files["evaluator_per_image.parquet"] = _parquet(bits_per_image(results))
@@ -50,12 +50,14 @@ def run_tables(results: Results, verdicts: pd.DataFrame) -> dict[str, pd.DataFra
         tables |= {"trust": results.trust, "audits": findings_table(results.findings)}
     if results.claims:
         tables["claims"] = claims_table(results.claims)
-    if len(results.scores):
+    if len(results.metric_rows):
         tables |= {
             "scores": results.scores,
-            "metric_values": _over_settings(results, lambda scores: scores.table),
-            "metric_comparisons": _over_settings(results, lambda scores: scores.comparisons),
+            "metric_values": _over_settings(results.metric_scores, lambda scores: scores.table),
+            "metric_comparisons": _over_settings(results.metric_scores, lambda scores: scores.comparisons),
         }
+    if results.check_scores:
+        tables["checks"] = _over_settings(results.check_scores, lambda scores: scores.table)
     return {**tables, **evaluator_tables(results)}
 
 
@@ -98,10 +100,12 @@ def _audit_tables(results: Results) -> dict[str, bytes]:
     return files
 
 
-def _over_settings(results: Results, part: Callable[[Scores], pd.DataFrame]) -> pd.DataFrame:
-    """A table of the metrics for all tasks and models, whose names come first."""
+def _over_settings(
+    by_setting: Mapping[tuple[str, str], Scores], part: Callable[[Scores], pd.DataFrame]
+) -> pd.DataFrame:
+    """A table of metrics or checks for all tasks and models, whose names come first."""
     frames = []
-    for (task, model), scores in results.metric_scores.items():
+    for (task, model), scores in by_setting.items():
         frame = part(scores).copy()
         frame.insert(0, "task", task)
         frame.insert(1, "model", model)

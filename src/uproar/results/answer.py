@@ -33,6 +33,7 @@ from uproar.results.flags import (
     Flag,
     Kind,
     by_method,
+    check_sentences,
     checked_by_encoding,
     checked_by_scores,
     flags_of_encoding,
@@ -92,6 +93,8 @@ class Answer:
     model: str = ""
     checked: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
     """By flag, the methods that were asked whether they have it."""
+    found: tuple[str, ...] = ()
+    """What the checks found, a sentence each."""
 
     @cached_property
     def deciding(self) -> tuple[Judge, ...]:
@@ -289,6 +292,7 @@ def answer_of_scores(scores: Scores) -> Answer:
         costs_in(scores.costs),
         {**_never_ranked(scores), **scores.left_out},
         checked=checked_by_scores(scores),
+        found=tuple(check_sentences(scores)),
     )
 
 
@@ -300,9 +304,9 @@ def _never_ranked(scores: Scores) -> dict[str, str]:
 
 def answer_of_view(view: StudyView) -> Answer:
     """The answer for one task and model of a study."""
-    scores = view.metric_scores
-    flags = [*(flag for finding in view.findings for flag in finding.flags)]
-    flags += [*([] if scores is None else flags_of_scores(scores)), *flags_of_encoding(view.evaluator)]
+    flags = [flag for finding in view.findings for flag in finding.flags]
+    flags += [flag for scores in _measured(view) for flag in flags_of_scores(scores)]
+    flags += flags_of_encoding(view.evaluator)
     judges = tuple(check_judges(judges_of_view(view), kinds_that_matter(view.quality)))
     return Answer(
         judges,
@@ -312,13 +316,18 @@ def answer_of_view(view: StudyView) -> Answer:
         view.task,
         view.model,
         _checked(view),
+        tuple(sentence for scores in _measured(view) for sentence in check_sentences(scores)),
     )
 
 
+def _measured(view: StudyView) -> list[Scores]:
+    """What metrics and checks say."""
+    return [scores for scores in (view.metric_scores, view.check_scores) if scores is not None]
+
+
 def _checked(view: StudyView) -> dict[Kind, frozenset[str]]:
-    """What metrics, the evaluator and the audit of sanity have asked of which methods."""
-    scores = view.metric_scores
-    asked = [*([] if scores is None else [checked_by_scores(scores)]), checked_by_encoding(view.evaluator)]
+    """What metrics, checks, the evaluator and the audit of sanity have asked of which methods."""
+    asked = [*map(checked_by_scores, _measured(view)), checked_by_encoding(view.evaluator)]
     if any(finding.audit == "sanity" and finding.state != "skipped" for finding in view.findings):
         asked.append({"fails sanity": frozenset(view.table["estimator"].map(str))})
     kinds = {kind for one in asked for kind in one}

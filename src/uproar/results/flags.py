@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from uproar.errors import UproarError
 from uproar.expression import parse
 from uproar.results.controls import network_free
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.results.evaluator import EvaluatorScores
@@ -64,6 +65,28 @@ def flags_of_scores(scores: Scores) -> list[Flag]:
             seen = f"{row.low:.2f} to {row.high:.2f}" if row.low > limit else f"at least {least:.2f} in every image"
             flags.append(Flag(str(row.method), kind, words.format(f"{row.value:.2f} ({seen})")))
     return flags
+
+
+def check_sentences(scores: Scores) -> list[str]:
+    """What the checks among some scores found, a sentence each: the range of values, and the limit."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    for row in scores.table.itertuples():
+        if math.isfinite(row.value) and not network_free(str(row.method)):
+            found.setdefault(_name(str(row.metric)), []).append((float(row.value), int(row.n)))
+    asked = [(metric, *LIMITS[metric]) for metric in LIMITS if metric in found]
+    return [
+        _check_sentence(kind, limit, words, found[metric], scores.replicates) for metric, kind, limit, words in asked
+    ]
+
+
+def _check_sentence(kind: Kind, limit: float, words: str, found: list[tuple[float, int]], replicates: int) -> str:
+    values = [value for value, _ in found]
+    measured = words.format(f"{min(values):.2f} to {max(values):.2f}").replace("-", "−")
+    several = f" in each of {replicates} replicates" if replicates > 1 else ""
+    return (
+        f"Check of {CHECKS[kind][0]} ({counted(len(found), 'method')}, {max(n for _, n in found)} images{several}): "
+        f"{measured}; {kind} where it is decidedly above {limit:g}."
+    )
 
 
 def flags_of_encoding(evaluator: EvaluatorScores | None) -> list[Flag]:

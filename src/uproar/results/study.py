@@ -49,6 +49,7 @@ SCORE_COLUMNS = {
     "model": "network",
     "estimator": "chain whose maps are judged",
     "metric": "as the study names it",
+    "check": "whether it is a check of some test images, which raises flags and judges nothing",
     "seed": "replicate",
     "status": "done, skipped, failed or missing",
     "value": "mean over the images where it is defined, or the data set's own statistic",
@@ -122,11 +123,13 @@ class Results:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(SCORE_COLUMNS)))
-    """One row per metric, estimator and replicate; see SCORE_COLUMNS."""
+    """One row per metric or check, estimator and replicate; see SCORE_COLUMNS."""
     image_scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(IMAGE_SCORE_COLUMNS)))
     """One row per metric, estimator, replicate and test image; see IMAGE_SCORE_COLUMNS."""
     metric_scores: Mapping[tuple[str, str], Scores] = field(default_factory=dict)
     """By task and model: what the metrics say of the estimators over all replicates."""
+    check_scores: Mapping[tuple[str, str], Scores] = field(default_factory=dict)
+    """By task and model: what the checks say of the estimators over all replicates."""
     findings: tuple[Finding, ...] = ()
     """The findings of the study's audits."""
     claims: tuple[Judgement, ...] = ()
@@ -204,6 +207,11 @@ class Results:
         """
         asked = pd.concat([table[["task", "images"]] for table in (self.done, self.scores)])
         return sorted({int(n) for n in asked.groupby("task", observed=True)["images"].max() if n > 0})
+
+    @property
+    def metric_rows(self) -> pd.DataFrame:
+        """The rows of `scores` that are metrics, not checks."""
+        return self.scores[~self.scores["check"].astype(bool)]
 
     @property
     def own_cells(self) -> pd.DataFrame:

@@ -228,9 +228,9 @@ class StudyView:
 
     @functools.cached_property
     def scores(self) -> pd.DataFrame:
-        """The finished metrics: one row per metric, estimator and replicate."""
-        rankings = self.results.further_rankings
-        rows = merge_baseline(self.own(self.results.scores), rankings, ("value", "low", "high"))
+        """The finished metrics, checks apart: one row per metric, estimator and replicate."""
+        own, rankings = self.own(self.results.metric_rows), self.results.further_rankings
+        rows = merge_baseline(own, rankings, ("value", "low", "high"))
         return rows[rows["status"] == "done"]
 
     @functools.cached_property
@@ -260,6 +260,11 @@ class StudyView:
     def metric_scores(self) -> Scores | None:
         """What the metrics say of the estimators over all replicates, if any were asked."""
         return self.results.metric_scores.get((self.task, self.model))
+
+    @property
+    def check_scores(self) -> Scores | None:
+        """What the checks say of the estimators over all replicates, if any were asked."""
+        return self.results.check_scores.get((self.task, self.model))
 
     @property
     def quality(self) -> NetworkQuality | None:

@@ -25,6 +25,7 @@ LISTS = (
     "estimators",
     "protocols",
     "metrics",
+    "checks",
     "audits",
     "claims",
     "fractions",

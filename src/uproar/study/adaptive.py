@@ -50,6 +50,7 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
                     seeds=study.seeds[:n],
                     audits=(),
                     metrics=study.metrics if n == INTERIM_ANALYSES[0] else (),
+                    checks=study.checks if n == INTERIM_ANALYSES[0] else (),
                 ),
             )
 

@@ -31,6 +31,8 @@ class ScoreCell:
     estimator: str
     metric: str
     seed: int
+    images: int | None = None
+    """Test images that are asked about at most, drawn at random; None: all."""
 
     def __str__(self) -> str:
         return f"{self.metric} of {self.estimator} seed {self.seed}"

@@ -31,6 +31,7 @@ from uproar.checks import check_images, check_model, classes_of, in_single, plai
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, families, read_chain, require_maps
+from uproar.metrics.flagging import CHECKS
 from uproar.notebook import NotebookLine
 from uproar.remaining_time import duration, seconds_of
 from uproar.results.answer import Answer
@@ -69,7 +70,6 @@ REACH = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 """Shares of random pixels filled to see how many the network bears to lose."""
 POINTS = 5
 """Points of a judging curve, of which the first is the whole image."""
-CHECKS = ("randomisation(order=whole)", "sensitivity_max(samples=1)")
 FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
 """Judges for which a copy of the network is fine-tuned."""
 

@@ -25,7 +25,7 @@ from uproar.storage.store import Item, Store, key_of
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, ScoreCell, Skipped, Unit
 from uproar.study.collect_evaluator import evaluator_bits
-from uproar.study.collect_scores import evaluation, image_rows, metric_scores, score_row
+from uproar.study.collect_scores import check_scores, evaluation, image_rows, metric_scores, score_row
 from uproar.study.environment import environment
 from uproar.study.evaluators import numbers_of
 from uproar.study.grid import cells_of, refusal, scores_of
@@ -75,6 +75,7 @@ def collect(
         scores=pd.DataFrame([row for part in parts for row in part.score_rows], columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat([image_rows(study, bench) for bench in benches], ignore_index=True),
         metric_scores={place: replace(one, quality=quality.get(place)) for place, one in metric_tables.items()},
+        check_scores={part.place: checks for part in parts if (checks := check_scores(study, part.bench)) is not None},
         quality=quality,
         evaluations={
             (*part.place, target): bits for part in parts for target, bits in evaluator_bits(study, part.bench).items()

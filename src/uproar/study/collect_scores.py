@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from uproar.expression import Call
 from uproar.metrics import metrics
+from uproar.metrics.flagging import CHECKED
 from uproar.metrics.registry import read_metric
 from uproar.results.scores import Scores, is_ranked
 from uproar.results.study import IMAGE_SCORE_COLUMNS
@@ -39,6 +40,7 @@ def score_row(unit: ScoreCell, model: str, one: Evaluation | None) -> dict[str, 
         "model": model,
         "estimator": unit.estimator,
         "metric": unit.metric,
+        "check": unit.images is not None,
         "seed": unit.seed,
         "higher_is_better": metrics[call.name].facts["higher_is_better"],
         "value": np.nan,
@@ -64,11 +66,11 @@ def score_row(unit: ScoreCell, model: str, one: Evaluation | None) -> dict[str, 
 
 
 def image_rows(study: Study, bench: Bench) -> pd.DataFrame:
-    """The values of single test images."""
+    """The metrics' values of single test images."""
     rows = [
         (unit, one.arrays["value"])
         for unit in scores_of(study, bench.setting)
-        if (one := evaluation(bench, unit)) is not None
+        if unit.images is None and (one := evaluation(bench, unit)) is not None
     ]
     sizes = [len(values) for _, values in rows]
     columns: dict[str, Any] = {
@@ -85,18 +87,27 @@ def image_rows(study: Study, bench: Bench) -> pd.DataFrame:
 
 def metric_scores(study: Study, bench: Bench) -> Scores | None:
     """What the metrics say of the estimators over all replicates; None where nothing is finished."""
-    calls = [read_metric(name) for name in study.metric_names]
+    return _over_replicates(study, bench, study.metric_names, None)
+
+
+def check_scores(study: Study, bench: Bench) -> Scores | None:
+    """What the checks say of the estimators over all replicates; None where nothing is finished."""
+    return _over_replicates(study, bench, study.check_names, CHECKED)
+
+
+def _over_replicates(study: Study, bench: Bench, names: Sequence[str], images: int | None) -> Scores | None:
+    calls = [read_metric(name) for name in names]
     scores = replicated_metric.scores_of(
-        ((call, dict(_methods(study, bench, call))) for call in calls), bench.task.shape
+        ((call, dict(_methods(study, bench, call, images))) for call in calls), bench.task.shape
     )
     return None if scores is None else replace(scores, replicates=len(study.seeds))
 
 
-def _methods(study: Study, bench: Bench, call: Call) -> Iterator[tuple[str, ReplicatedMetric]]:
+def _methods(study: Study, bench: Bench, call: Call, images: int | None) -> Iterator[tuple[str, ReplicatedMetric]]:
     """The estimators for which a metric is defined in any replicate; `random` is the mean of its rankings."""
     for chain in study.chains:
         names = [one.name for one in study.baseline_chains] if chain.name == BASELINE else [chain.name]
-        made = [_evaluations(bench, names, str(call), seed) for seed in study.seeds]
+        made = [_evaluations(bench, names, str(call), seed, images) for seed in study.seeds]
         every = [average_evaluations(group) for group in made]
         defined = [
             group for group, one in zip(made, every, strict=True) if one is not None and math.isfinite(one.value)
@@ -105,9 +116,9 @@ def _methods(study: Study, bench: Bench, call: Call) -> Iterator[tuple[str, Repl
             yield chain.name, ReplicatedMetric.of(call, every, traced=defined)
 
 
-def _evaluations(bench: Bench, names: list[str], metric: str, seed: int) -> list[Evaluation]:
+def _evaluations(bench: Bench, names: list[str], metric: str, seed: int, images: int | None) -> list[Evaluation]:
     """What a metric says of some rankings of one replicate, those that the store has."""
-    units = [ScoreCell(bench.setting.task, bench.setting.model, name, metric, seed) for name in names]
+    units = [ScoreCell(bench.setting.task, bench.setting.model, name, metric, seed, images) for name in names]
     return [one for unit in units if (one := evaluation(bench, unit)) is not None]
 
 

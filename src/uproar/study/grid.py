@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from uproar.errors import BadInput
 from uproar.estimators import Chain
+from uproar.metrics.flagging import CHECKED
 from uproar.models import build
 from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named
@@ -37,12 +38,24 @@ def _fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, .
 
 
 def scores_of(study: Study, setting: Setting) -> list[ScoreCell]:
-    """The metrics of one task and model."""
-    return [
+    """The metrics of one task and model, and the checks."""
+    asked = [
         ScoreCell(setting.task, setting.model, chain.name, metric, seed)
         for seed in study.seeds
         for chain in study.all_chains
         for metric in study.metric_names
+    ]
+    return asked + checks_of(study, setting)
+
+
+def checks_of(study: Study, setting: Setting) -> list[ScoreCell]:
+    """The checks of one task and model: of estimators that look at the network and can be asked for other maps."""
+    chains = [chain for chain in study.chains if chain.is_method and not chain.is_direct and not chain.files]
+    return [
+        ScoreCell(setting.task, setting.model, chain.name, check, seed, CHECKED)
+        for check in study.check_names
+        for chain in chains
+        for seed in study.seeds
     ]
 
 

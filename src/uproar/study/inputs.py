@@ -17,7 +17,7 @@ from uproar.protocols import Masks, Protocol, protocol_named
 from uproar.protocols.evaluator import judged_rows
 from uproar.protocols.mask_assignment import other_replicate
 from uproar.storage.store import Store
-from uproar.study.cell import Cell
+from uproar.study.cell import Cell, ScoreCell
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.targets import output_of_task
 from uproar.training import stackable
@@ -78,6 +78,10 @@ class Inputs:
         """
         judges = protocol.evaluator and not protocol.reads_mask
         return self.judged_rows if judges else torch.arange(len(self.task.test))
+
+    def rows_of(self, unit: ScoreCell) -> torch.Tensor:
+        """The rows of the test images that a metric is asked about."""
+        return judged_rows(self.task.test, unit.images or len(self.task.test))
 
     @functools.cached_property
     def stacks(self) -> bool:

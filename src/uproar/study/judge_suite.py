@@ -222,6 +222,7 @@ def _study(task: str, model: str, orders: Mapping[str, Sequence[str]], asked: Ma
         "fractions": (FRACTION,),
         "target": "label",
         "recipe": RECIPE,
+        "checks": (),
     }
     return study_of({**settings, **asked})
 

@@ -180,7 +180,9 @@ class Keys:
             "resamples": RESAMPLES,
             **fill_code(dict(call.options).get("fill")),
         }
-        return key_of("score", {**self._annotated, **inputs})
+        rows = self.inputs.rows_of(unit)
+        some = {} if len(rows) == len(self.inputs.task.test) else {"images": len(rows)}
+        return key_of("score", {**self._annotated, **inputs, **some})
 
     def _training_changes(self, protocol: Protocol) -> dict[str, Any]:
         """What differs from training by the study's recipe, one network at a time."""

@@ -36,11 +36,11 @@ class MetricScores:
         self.inputs, self.keys, self.base_models = inputs, keys, base_models
 
     def compute(self, units: Sequence[ScoreCell]) -> None:
-        """Metrics of the maps of all test images, under chains of one replicate that share passes.
+        """Metrics of the maps of the same test images, under chains of one replicate that share passes.
 
         Each changed image is shown to the model once.
         """
-        seed, by_chain = units[0].seed, by_estimator(units)
+        seed, by_chain, rows = units[0].seed, by_estimator(units), self.inputs.rows_of(units[0])
         chains = [self.inputs.chain(name) for name in by_chain]
         for chain in chains:
             if chain.is_direct:
@@ -53,10 +53,11 @@ class MetricScores:
         methods = evaluate_methods(
             calls,
             [list(by_chain)],
-            lambda _, rows: [
-                replace(batch, fine_tuned=fine_tuned) for batch in self._batches(model, chains, seed, rows, states)
+            lambda _, part: [
+                replace(batch, fine_tuned=fine_tuned)
+                for batch in self._batches(model, chains, seed, rows[part], states)
             ],
-            len(self.inputs.task.test),
+            len(rows),
             MemoryBudget.of(model, self.inputs.task.test.read(slice(0, 2))),
         )
         seconds = (time.perf_counter() - started) / len(units)
@@ -72,12 +73,12 @@ class MetricScores:
         return functools.cache(lambda tuning: callable_from_cpu(copies()(tuning)))
 
     def _batches(
-        self, model: nn.Module, chains: Sequence[Chain], seed: int, rows: slice, states: dict[str, Any]
+        self, model: nn.Module, chains: Sequence[Chain], seed: int, rows: Tensor, states: dict[str, Any]
     ) -> list[Batch]:
         """Some test images with their maps under each chain; the maps share passes."""
         test = self.inputs.task.test
         x, y, truth = test.read(rows), test.labels[rows], test.truth(rows)
-        draws = Draws.of(seed, range(rows.start, rows.stop), "test")
+        draws = Draws.of(seed, rows, "test")
         clean = predict(model, x)
         context = Context(draws, self.inputs.task.mean, self.inputs.task.train, truth, states, test)
         asked = self.inputs.setting.target

@@ -159,14 +159,21 @@ def _maps(study: Study, size: TaskFacts, cells: list[Cell], scores: list[ScoreCe
     for seed in study.seeds:
         evaluated = {x.estimator for x in cells if x.seed == seed}
         removed = {x.estimator for x in cells if x.seed == seed and not protocol_named(x.protocol).evaluator}
-        scored = {x.estimator for x in scores if x.seed == seed} - evaluated
+        scored = {x.estimator for x in scores if x.seed == seed and x.images is None} - evaluated
         parts = ((removed, size.train + size.test), (evaluated - removed, size.test), (scored, size.test))
         for names, images in parts:
             chains = [read_chain(n, study.sign, study.channels) for n in sorted(names)]
             for family in families([chain for chain in chains if not chain.is_direct]):
                 passes += images * max(chain.passes_for(size.classes) for chain in family)
                 stored += 0.0 if names is scored else len(family) * kept[images]
-    return passes, stored
+    return passes + _checking(study, size, scores), stored
+
+
+def _checking(study: Study, size: TaskFacts, scores: list[ScoreCell]) -> float:
+    """Passes of the checks: two maps of each of their images, as it is and changed."""
+    checks = [(min(size.test, unit.images), unit.estimator) for unit in scores if unit.images is not None]
+    chains = {name: read_chain(name, study.sign, study.channels) for _, name in checks}
+    return float(sum(2 * images * chains[name].passes_for(size.classes) for images, name in checks))
 
 
 def _kept(study: Study, size: TaskFacts) -> float:
@@ -182,17 +189,19 @@ def _kept(study: Study, size: TaskFacts) -> float:
 def _values(scores: list[ScoreCell], size: TaskFacts) -> float:
     """Bytes of the metrics' values and curves by image, and of their resamples."""
     calls = [read_metric(unit.metric) for unit in scores]
+    images = [min(size.test, unit.images or size.test) for unit in scores]
     points = [len(fractions_of(c, size.shape)) if has_curve(c) else 0 for c in calls]
     draws = [0 if metrics[c.name].facts["statistic"] is None else DRAWS for c in calls]
-    return sum(8.0 * (size.test * (1 + n) + m) for n, m in zip(points, draws, strict=True))
+    return sum(8.0 * (own * (1 + n) + m) for own, n, m in zip(images, points, draws, strict=True))
 
 
 def _judged(study: Study, size: TaskFacts, scores: list[ScoreCell]) -> float:
     """Images shown to the network by the metrics; those of an estimator share changed images."""
-    by_map: dict[tuple[str, int], list[str]] = {}
+    by_map: dict[tuple[str, int, int], list[str]] = {}
     for unit in scores:
-        by_map.setdefault((unit.estimator, unit.seed), []).append(unit.metric)
-    return sum(size.test * images_shown(tuple(names), size.shape) for names in by_map.values())
+        images = min(size.test, unit.images or size.test)
+        by_map.setdefault((unit.estimator, unit.seed, images), []).append(unit.metric)
+    return sum(images * images_shown(tuple(names), size.shape) for (_, _, images), names in by_map.items())
 
 
 def _forward(model: str, size: TaskFacts) -> float:

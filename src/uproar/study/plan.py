@@ -92,7 +92,10 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
         scored = [unit for unit in unscored if unit.seed == seed]
         total.jobs += base_jobs[seed] + _cell_jobs(bench, cells, base_jobs[seed], explain_jobs)
         tunings = _fine_tuning_jobs(bench, seed, scored, base_jobs[seed])
-        total.jobs += [*tunings.values(), *_score_jobs(bench, seed, scored, base_jobs[seed], tunings)]
+        total.jobs += tunings.values()
+        for images in dict.fromkeys(unit.images for unit in scored):
+            same = [unit for unit in scored if unit.images == images]
+            total.jobs += _score_jobs(bench, seed, same, base_jobs[seed], tunings)
 
 
 def _lacks(bench: Bench, total: Plan, kind: str, key: str, unit: Unit) -> bool:
@@ -338,7 +341,11 @@ def _fine_tuning_jobs(
 def _score_jobs(
     bench: Bench, seed: int, units: list[ScoreCell], others: list[Job], tunings: Mapping[FineTuning, Job]
 ) -> list[Job]:
-    """One job per estimator, whose metrics share the changed images; several if maps cost more and share passes."""
+    """One job per estimator, whose metrics share the changed images; several if maps cost more and share passes.
+
+    All are asked about the same images.
+    """
+    images = len(bench.inputs.rows_of(units[0]))
     train = tuple(job.id for job in others if job.kind == "train")
     by_chain = by_estimator(units)
     judging = {name: _judging(bench, scored) for name, scored in by_chain.items()}
@@ -350,13 +357,13 @@ def _score_jobs(
         tuned = tuple(job.id for tuning, job in tunings.items() if tuning in judges)
         jobs.append(
             Job(
-                f"{place(bench.setting, seed)}/score {', '.join(names)}",
+                f"{place(bench.setting, seed)}/score {', '.join(names)} on {images} images",
                 "score",
                 bench.setting,
                 seed,
                 cells=tuple(unit for name in names for unit in by_chain[name]),
                 needs=train + tuned,
-                cost=len(bench.task.test) * cost,
+                cost=images * cost,
             )
         )
     return jobs

@@ -20,6 +20,7 @@ from uproar.estimators.map_files import PREFIX as MAPS
 from uproar.estimators.map_files import name_of, path_in
 from uproar.expression import Call, parse
 from uproar.extend import load_plugin
+from uproar.metrics.flagging import CHECKS, read_checks
 from uproar.metrics.registry import read_metric
 from uproar.models import ModelSpec
 from uproar.paths import user_path
@@ -117,6 +118,8 @@ class Study(BaseModel):
     """Test images that evaluators judge at most, drawn at random where there are more."""
     metrics: Names = ()
     """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
+    checks: Names = CHECKS
+    """Metrics that flag methods, of some test images; asked where an evaluator judges, unless `metrics` has them."""
     audits: Names = ()
     """Questions about the benchmark itself, e.g. `blur`, `leakage`; each runs what it needs beside the study."""
     claims: Names = ()
@@ -182,6 +185,8 @@ class Study(BaseModel):
             _distinct("protocol", [protocol_named(name).name for name in self.protocols])
         for text in self.metrics:
             read_metric(text)
+        if self.checks:
+            _distinct("check", read_checks(self.checks))
         if self.audits:  # audits need tables, which a worker process should not wait for
             from uproar.audits import read_audit
 
@@ -274,6 +279,14 @@ class Study(BaseModel):
     def metric_names(self) -> list[str]:
         """The metrics in canonical form."""
         return [str(read_metric(text)) for text in self.metrics]
+
+    @property
+    def check_names(self) -> list[str]:
+        """The checks that are asked, in canonical form: beside an evaluator, those that no metric makes already."""
+        if not any(protocol.evaluator and not protocol.reads_mask for protocol in self.protocol_list):
+            return []
+        asked = {read_metric(text).name for text in self.metrics}
+        return [name for name in read_checks(self.checks) if read_metric(name).name not in asked]
 
     @property
     def protocol_list(self) -> list[Protocol]:

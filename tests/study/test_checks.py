@@ -1,0 +1,124 @@
+"""The checks that come with an evaluator: whom they ask, of which images, what they say, and what follows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import uproar
+from tests.study.conftest import SMALL
+from uproar.errors import BadInput
+from uproar.metrics.flagging import CHECKED, CHECKS, FLAGGING
+from uproar.protocols.evaluator import judged_rows
+from uproar.results.flags import LIMITS
+from uproar.storage.store import Store
+from uproar.study.bench import bench_for
+from uproar.study.collect_scores import evaluation
+from uproar.study.grid import checks_of, scores_of
+from uproar.study.settings import Setting
+
+SANITY = CHECKS[0]
+TASK = "planted(size=8, classes=3, train=60, test=90)"
+EDGES = """
+import torch, uproar
+
+@uproar.estimator(passes=0)
+def edges(model, x, target):
+    return x.sum(1).diff(dim=2, prepend=x.sum(1)[:, :, :1]).abs()
+
+@uproar.estimator(passes=1)
+def cannot(model, x, target):
+    if x.amin() < 0:
+        raise RuntimeError("no image is that dark")
+    return x.sum(1) * model(x).amax(1)[:, None, None]
+"""
+
+
+def study_with(**changes):
+    return uproar.study_of(
+        {**SMALL, "task": TASK, "protocols": ["evaluator"], "estimators": ["grad", "sq(grad)"], **changes}
+    )
+
+
+def bench_of(study, root):
+    (setting,) = Setting.all_of(study)
+    return bench_for(setting, Store(root).root)
+
+
+def test_a_check_is_the_metric_of_some_test_images(tmp_path):
+    """The same numbers by two ways: the check, and the metric of all test images, of which the same rows are taken."""
+    study = study_with(seeds=1)
+    uproar.run(study, store=tmp_path, jobs=1)
+    whole = study_with(seeds=1, protocols=[], metrics=list(CHECKS))
+    uproar.run(whole, store=tmp_path, jobs=1)
+    bench, rows = bench_of(study, tmp_path), None
+    for check in checks_of(study, bench.setting):
+        rows = judged_rows(bench.task.test, CHECKED).numpy()
+        (unit,) = [
+            one
+            for one in scores_of(whole, bench.setting)
+            if (one.estimator, one.metric) == (check.estimator, check.metric)
+        ]
+        some, every = evaluation(bench, check).arrays["value"], evaluation(bench, unit).arrays["value"]
+        assert len(some) == CHECKED < len(every)
+        np.testing.assert_allclose(some, every[rows], rtol=1e-5, atol=1e-6)
+    assert rows is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, list(CHECKS)),
+        ({"checks": []}, []),
+        ({"protocols": ["roar"]}, []),
+        ({"protocols": ["roar", "evaluator:model"]}, list(CHECKS)),
+        ({"metrics": ["randomisation"]}, list(CHECKS[1:])),
+        ({"checks": ["randomisation"]}, ["randomisation"]),
+    ],
+)
+def test_an_evaluator_brings_the_checks_that_no_metric_makes(changes, expected):
+    assert study_with(**changes).check_names == expected
+
+
+def test_controls_and_given_maps_are_not_asked():
+    study = study_with(estimators=["random", "sobel", "gaussian(brightness)", "oracle", "grad", "gaussian(grad)"])
+    (setting,) = Setting.all_of(study)
+    assert {unit.estimator for unit in checks_of(study, setting)} == {"grad", "gaussian(grad)"}
+
+
+def test_other_metrics_are_no_checks():
+    with pytest.raises(BadInput, match="deletion raises no flag; checks are randomisation and sensitivity_max"):
+        study_with(checks=["deletion"])
+
+
+def test_every_check_has_a_limit():
+    assert set(FLAGGING) == set(LIMITS)
+
+
+def test_a_method_that_never_asks_the_network_is_flagged_and_a_check_that_fails_is_a_problem(tmp_path):
+    plugin = tmp_path / "edges.py"
+    plugin.write_text(EDGES)
+    study = study_with(estimators=["grad", "edges", "cannot"], plugins=[str(plugin)])
+    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    answer = results.answer
+    assert [flag.kind for flag in answer.flags["edges"]] == ["fails sanity"]
+    assert "fails the sanity check" in answer.sentence
+    assert answer.disqualified("edges") and "grad" not in answer.flags
+    failed = results.scores[results.scores["status"] == "failed"]
+    assert set(failed["estimator"]) == {"cannot"} and failed["check"].all()
+    assert results.problems["reason"].str.contains("no image is that dark").any()
+    assert {row.not_checked for row in answer.table.itertuples() if row.method == "grad"} == {"encoding"}
+
+
+def test_checks_are_no_metrics(tmp_path):
+    """They are in no table of metrics, no judge of the answer and no evidence of claims; their values are in a file."""
+    study = study_with()
+    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    (view,) = results.views
+    assert view.scores.empty and view.metric_scores is None and results.image_scores.empty
+    assert [judge.kind for judge in results.answer.judges] == ["evaluator"]
+    assert set(view.check_scores.table["metric"]) == set(CHECKS)
+    results.report(tmp_path / "report")
+    assert (tmp_path / "report" / "checks.csv").is_file() and not (tmp_path / "report" / "scores.csv").exists()
+    page = (tmp_path / "report" / "report.html").read_text("utf-8")
+    assert "checks.csv" in page and "Check of sanity (2 methods, 64 images in each of 2 replicates)" in page
