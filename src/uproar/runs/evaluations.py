@@ -73,7 +73,7 @@ def evaluations_of(
 
 
 def _in_time(study: Study, store: str, budget: float) -> tuple[Study, float, float]:
-    """The study with as many evaluators as there is time for, the fewest at least; its seconds, and the longest job's."""
+    """The study with as many evaluators as there is time for, at least the fewest; its seconds, the longest job's."""
     rates: dict[Setting, float] = {}
     for replicates in range(REPLICATES, LEAST_EVALUATORS - 1, -1):
         part = study.with_changes(seeds=list(study.seeds[:replicates]))
@@ -87,8 +87,8 @@ def _in_time(study: Study, store: str, budget: float) -> tuple[Study, float, flo
 def _too_long(seconds: float, budget: float) -> str:
     """Why no evaluator begins, and which budget would do: evaluators have half of it."""
     return (
-        f"No evaluator was asked: {LEAST_EVALUATORS}, the least that can be tested, take about {duration(seconds)} here, "
-        f"and {duration(budget)} were left. `--budget {math.ceil(2.2 * seconds / 60)}m` should do."
+        f"No evaluator was asked: {LEAST_EVALUATORS}, the least that can be tested, take about {duration(seconds)} "
+        f"here, and {duration(budget)} were left. `--budget {math.ceil(2.2 * seconds / 60)}m` should do."
     )
 
 

@@ -10,10 +10,10 @@ methods: maps that stay the same for a network with fresh weights, and maps that
 
 Some images come first, then four times as many, until the answer stays the same, no images are left, or the time is
 over. A budget is kept by what steps take on this machine now: each is timed, and none begins that is not expected to
-end in time (`TimeBudget`); expensive methods and images are left out before. Several analyses err more often than one: each planned interim analysis spends an equal share of the error rate,
-so that all together err no more often than one, whenever they stop: the adjusted p of a pair is that of Holm's method
-times the number of planned analyses, and decides at 5 %. A method that fails is left out with its reason; no
-other notices.
+end in time (`TimeBudget`); expensive methods and images are left out before. Several analyses err more often than one:
+each planned interim analysis spends an equal share of the error rate, so that all together err no more often than one,
+whenever they stop: the adjusted p of a pair is that of Holm's method times the number of planned analyses, and decides
+at 5 %. A method that fails is left out with its reason; no other notices.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ CHECK_PASSES = 3.0
 """How many times as long as explaining them the checks of some images take, until one was made."""
 FOR_METHODS, FOR_FIRST, FOR_REACH = 0.25, 0.4, 0.1
 """Shares of the time that is left: for the fewest images by all methods, for the first round, for the reach."""
+PAGE_BY_SPENT = 0.25
+"""How long the page of two methods takes, as a share of all that was spent before it; until one was written."""
 PAGE_BY_METHODS = 0.3
 """How much longer than the page of two methods a page takes, for each further one."""
 CHECKED = 32
@@ -125,7 +127,7 @@ class Chooser:
         """The scores of as many images as make the answer stable, or as there is time for."""
         chains = self._applicable()
         judges = self._judges()
-        self._measure_judging(judges, len(chains))
+        self._measure_judging(judges)
         chains = self._affordable(chains)
         n, *later = counts = interim_image_counts(len(self.subject.x), self._first_round(chains))
         analyses = len(counts)
@@ -257,7 +259,7 @@ class Chooser:
                 )
         return chosen
 
-    def _measure_judging(self, judges: Sequence[str], methods: int) -> None:
+    def _measure_judging(self, judges: Sequence[str]) -> None:
         """Time judging and writing on few images of two rankings, one of scattered pixels and one of a patch."""
         if self.budget is None:
             return
@@ -270,9 +272,16 @@ class Chooser:
         with self.timer.timing("judge", len(chains) * len(few.x)):
             scores = self._scored(few, maps, chains, judges)
         if self.write is not None:
-            began = self.clock()
-            self.write(self._finished(scores, []))
-            self.timer.kept = (self.clock() - began) * (1 + PAGE_BY_METHODS * (methods - 2))
+            guess = PAGE_BY_SPENT * self.spent
+            if not self.timer.allows(guess):
+                self.timer.kept = guess
+                raise BadInput(self._too_short(self.timer.expected("judge", FEWEST * (len(CONTROLS) + 1))))
+            with self.timer.timing("page"):
+                self.write(self._finished(scores, []))
+
+    def _keep_for_page(self, methods: int) -> None:
+        """Keep the time that a page of so many methods takes."""
+        self.timer.kept = self.timer.expected("page", 1 + PAGE_BY_METHODS * (methods - 2))
 
     def _affordable(self, chains: list[Chain]) -> list[Chain]:
         """The methods that can be judged on the fewest images in a part of the time that is left, cheap ones first.
@@ -284,13 +293,16 @@ class Chooser:
         cheap = sorted((c for c in chains if c.name not in CONTROLS), key=lambda chain: self.costs[chain.name][1])
         kept = [*(c for c in chains if c.name in CONTROLS), cheap[0]]
         smallest = self._seconds(FEWEST, kept)
+        self._keep_for_page(len(kept))
         if not self.timer.allows(smallest):
             raise BadInput(self._too_short(smallest))
         for chain in cheap[1:]:
+            self._keep_for_page(len(kept) + 1)
             if self.timer.allows(self._seconds(FEWEST, [*kept, chain]) / FOR_METHODS):
                 kept.append(chain)
             else:
                 self.left_out[chain.name] = self._too_slow(self.costs[chain.name][1] + self.timer.expected("judge"))
+        self._keep_for_page(len(kept))
         return [chain for chain in chains if chain in kept]
 
     def _too_short(self, seconds: float) -> str:
@@ -443,7 +455,9 @@ class Chooser:
         """How many images the checks are made of: fewer than usual where they would take half of the time left."""
         most = min(CHECKED, judged)
         each = CHECK_PASSES * sum(self.costs[chain.name][1] for chain in methods)
-        return most if self.timer.allows(2 * most * each) else max(min(FEWEST, most), _whole(self.timer.left / 2 / each))
+        return (
+            most if self.timer.allows(2 * most * each) else max(min(FEWEST, most), _whole(self.timer.left / 2 / each))
+        )
 
     def _finished(self, scores: Scores, checks: Sequence[Scores]) -> Scores:
         """The scores with checks, costs, and what was left out."""
@@ -464,7 +478,9 @@ class Chooser:
             scores,
             table=pd.concat([one.table for one in frames], ignore_index=True),
             per_image=pd.concat([one.per_image for one in frames], ignore_index=True),
-            comparisons=pd.concat([one.comparisons for one in frames if len(one.comparisons)] or [scores.comparisons], ignore_index=True),
+            comparisons=pd.concat(
+                [one.comparisons for one in frames if len(one.comparisons)] or [scores.comparisons], ignore_index=True
+            ),
             forwards=sum(one.forwards for one in frames),
             notices=tuple(dict.fromkeys([*scores.notices, *self.notices])),
             titles=titles,

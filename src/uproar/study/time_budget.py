@@ -25,10 +25,7 @@ class TimeBudget:
     """The time that may be spent, from `began` on; without `seconds` there is no end to it."""
 
     def __init__(
-        self,
-        seconds: float | None,
-        clock: Callable[[], float] = time.perf_counter,
-        began: float | None = None,
+        self, seconds: float | None, clock: Callable[[], float] = time.perf_counter, began: float | None = None
     ) -> None:
         self.seconds, self.clock = seconds, clock
         self.began = clock() if began is None else began
