@@ -16,6 +16,7 @@ from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
 from uproar.results.claim_outcome import OUTCOMES
 from uproar.study.bundled import shipped_studies, study_named, summary
+from uproar.study.families import ASKING, BESIDE, EVALUATOR, METRICS, RETRAINING, outlines_by_family, ratio_to_evaluator
 from uproar.study.grid import cells_of
 from uproar.study.outline import SPEED, outline
 from uproar.study.settings import Setting
@@ -109,6 +110,36 @@ def test_the_paper_study_of_hooker_is_counted_as_by_hand(no_data):
     assert size.shown == size.cells * 50000
     levels = (17 + 3) * 3 * 3 * 224**2 * ((1281167 + 50000) * PACKED_BYTES + 50000 * 2)
     assert size.bytes == pytest.approx(levels + size.cells * 50000 * 1000 * 2)
+
+
+def test_the_evaluator_is_counted_beside_roar_as_if_each_ran_alone(no_data):
+    """A study of ROAR and KAR on ImageNet: 606 networks against the three explained ones and three evaluators."""
+    study = study_named("hooker2019-paper")
+    families = outlines_by_family(study, outline(study))
+    assert list(families) == [BESIDE, RETRAINING, ASKING]
+    assert families[BESIDE].trainings == 3 + 3
+    assert families[RETRAINING].trainings == 3 + 3 * ((17 + 3) * 5 * 2 + 1)
+    both = outline(study.with_changes(protocols=["roar", "kar"], metrics=(), audits=()))
+    alone = outline(study.with_changes(protocols=["evaluator"], metrics=(), audits=()))
+    assert ratio_to_evaluator(families) == both.operations / alone.operations > 100
+
+
+def test_a_study_with_metrics_and_audits_has_a_row_for_each(no_data):
+    study = study_of(
+        {
+            "tasks": ["cifar10(train=1000, test=100)"],
+            "models": ["cnn-small"],
+            "estimators": ["grad"],
+            "seeds": 2,
+            "protocols": ["evaluator", "roar"],
+            "metrics": ["deletion(steps=10)"],
+        }
+    )
+    families = outlines_by_family(study, outline(study))
+    assert list(families) == [EVALUATOR, RETRAINING, METRICS]
+    assert families[METRICS].trainings == 2 and families[METRICS].shown > 0
+    assert families[EVALUATOR].trainings == 2 + 2
+    assert families[RETRAINING].shown + families[EVALUATOR].shown + families[METRICS].shown == outline(study).shown
 
 
 def test_maps_of_metrics_are_counted_and_not_kept(no_data):

@@ -145,7 +145,6 @@ ONLY_READ = {
     "uproar run --protocols evaluator:encoding": "as with evaluator",
     "uproar run --protocols evaluator --evaluator-models resnet-half,vgg-small": "tests/study/test_evaluator.py",
     "uproar validate hooker2019-paper": "as `uproar validate study.toml`",
-    "uproar validate hooker2019-paper --protocols evaluator": "as `uproar validate study.toml`",
     "uproar run study.toml --until-decided": LIKE_RUN,
     "uproar run study.toml --ray auto": CLUSTER,
     "uproar run study.toml --slurm partition=gpu,time=4h": SLURM,

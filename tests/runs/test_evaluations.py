@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from uproar.errors import BadInput
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.runs import evaluations
 from uproar.runs.evaluations import evaluations_of
@@ -54,8 +55,37 @@ def test_a_budget_that_ended_early_has_one_account_and_says_how_much_would_do(mo
     table = pd.DataFrame({"status": ["done", "missing"], "estimator": ["ig", "ig"], "reason": ["", "not run yet"]})
     made = SimpleNamespace(table=table, problems=table[1:], evaluations={("t", "m", "label"): of})
     monkeypatch.setattr(evaluations, "run_to_end", lambda *_: SimpleNamespace(results=made))
+    cost = SimpleNamespace(seconds=30.0, jobs={"evaluator": (3, 9.0)})
+    monkeypatch.setattr(evaluations, "estimate", lambda *_: cost)
     said, why = evaluations_of("digits", "cnn-small", None, ["random", "ig"], [], 0, "store", 60.0)
     assert bool(said) == judges, "one evaluator is no judge: nothing else speaks of it"
     assert why.startswith(f"The time was over after {finished} of 3 evaluators")
     assert f"`--budget {6 if finished == 1 else 3}m` should do" in why
     assert "not run yet" not in why and "has not judged" not in why
+
+
+@pytest.mark.parametrize(("budget", "replicates"), [(100.0, 3), (70.0, 2), (50.0, 0)])
+def test_evaluators_begin_only_where_two_end_in_time_and_none_begins_near_the_end(monkeypatch, budget, replicates):
+    """Each evaluator takes 30 s, of which its training takes 20 s."""
+    asked = []
+    monkeypatch.setattr(
+        evaluations,
+        "estimate",
+        lambda study, *_: SimpleNamespace(
+            seconds=30.0 * len(study.seeds), jobs={"evaluator": (len(study.seeds), 20.0)}
+        ),
+    )
+
+    def run(study, store, jobs, listen, ray, end):
+        asked.append((len(study.seeds), end))
+        raise BadInput("enough seen")
+
+    monkeypatch.setattr(evaluations, "run_to_end", run)
+    _, why = evaluations_of("digits", "cnn-small", None, ["random", "ig"], [], 0, "store", budget)
+    if replicates:
+        ((count, end),) = asked
+        assert count == replicates and budget - 25 < end <= budget - 20
+    else:
+        assert not asked
+        assert "No evaluator was asked: 2, the least that can be tested, take about 1 min 00 s here, and 50 s" in why
+        assert "`--budget 3m` should do" in why

@@ -21,6 +21,7 @@ from uproar.seeds import Draws
 from uproar.statistics.design import ALPHA
 from uproar.statistics.multiple_testing import holm
 from uproar.storage.store import Store
+from uproar.study import choose as choose_module
 from uproar.study.choose import CONTROLS, TIMES, Chooser, interim_image_counts
 from uproar.study.maps import Subject
 from uproar.study.subjects import images_of_files, subject_of_images
@@ -156,14 +157,136 @@ def test_looking_often_at_methods_that_are_equal_errs_no_more_often_than_once():
     assert wrong["shares"] <= 400 * ALPHA < wrong["whole"]
 
 
-def test_too_little_time_leaves_expensive_methods_and_images_out_and_says_so(images, tmp_path):
-    x, y = images
-    many = torch.cat([x] * 20)
-    answer = uproar.choose(PatchNetwork(), many, torch.cat([y] * 20), methods=["sq(grad)", "sg_sq(ig)"], budget="1s")
-    assert answer.judges[0].images < len(many)
+class FakeClock:
+    """Time that goes on only when something says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """A clock by which judging a map takes .1 s, a check 2 s, and three methods .02, .2 and 4 s per image.
+
+    `slow.load` makes all of it slower.
+    """
+    clock = FakeClock()
+    clock.load = 1.0
+    seconds = {"quick": (1, 0.02), "middling": (10, 0.2), "endless": (200, 4.0)}
+
+    def declare(name: str, passes: int, each: float) -> None:
+        def explain(model, x, target):
+            """Squared weights, slowly."""
+            clock.now += clock.load * each * len(x)
+            return (PatchNetwork().linear.weight[1] ** 2).view(1, 1, 8, 8).expand(len(x), 1, 8, 8).clone()
+
+        explain.__name__ = name
+        estimator(passes=passes)(explain)
+
+    for name, (passes, each) in seconds.items():
+        declare(name, passes, each)
+    scored = choose_module.subject_scores
+
+    def judged(part, maps, chains, metrics, **options):
+        listen, over = options.pop("listen", lambda *_: None), options.pop("over", lambda: False)
+        if "sensitivity" in " ".join(metrics):
+            clock.now += clock.load * 2.0
+            return scored(part, maps, chains, ["sparseness"], **options)
+        done = 0
+        while done < len(part.x) and not (done and over()):
+            step = min(64, len(part.x) - done)
+            clock.now += clock.load * 0.1 * step * len(maps)
+            done += step
+            listen("all", step, done, 0.0)
+        return scored(part, {name: each[:done] for name, each in maps.items()}, chains, metrics, **options)
+
+    monkeypatch.setattr(choose_module, "subject_scores", judged)
+    yield clock
+    for name in seconds:
+        del estimators._entries[name]
+
+
+def chosen_within(seconds, images, tmp_path, clock, methods=("quick", "middling", "endless"), write=None):
+    """A chooser that has ended, with its scores."""
+    x, y = (torch.cat([part] * 2) for part in images)
     subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
-    scores = Chooser(subject, ["sq(grad)"], Store(tmp_path), budget=0.0).scores()
-    assert "The time was over before these methods were checked: sq(grad)." in scores.notices
+    chooser = Chooser(subject, methods, Store(tmp_path), budget=seconds, clock=clock, write=write)
+    return chooser, chooser.scores()
+
+
+@pytest.mark.parametrize("budget", [30.0, 60.0, 120.0, 600.0])
+@pytest.mark.parametrize("load", [1.0, 2.0])
+def test_a_budget_is_kept_and_what_is_too_slow_is_left_out_before_it_is_tried(images, tmp_path, slow, budget, load):
+    slow.load = load
+
+    def write(scores):
+        slow.now += load * 1.0
+
+    try:
+        chooser, scores = chosen_within(budget, images, tmp_path, slow, write=write)
+    except BadInput as error:
+        assert "Nothing can be judged within" in str(error) and budget / load < 30
+        assert slow.now - 100 <= budget, "nothing began that would not end in time"
+        return
+    assert chooser.spent + chooser.timer.kept <= 1.1 * budget
+    assert chooser.timer.kept >= load, "writing has its time"
+    assert "quick" in scores.maps
+    assert ("endless" in scores.left_out) == (budget < 600)
+    if "endless" in scores.left_out:
+        assert "s per image are too many for what was left of" in scores.left_out["endless"]
+
+
+def test_more_time_judges_more_images(images, tmp_path, slow):
+    counts = [
+        chosen_within(budget, images, tmp_path / str(budget), slow, ["quick"])[1].answer.judges[0].images
+        for budget in (40.0, 200.0, None)
+    ]
+    assert counts == sorted(counts) and counts[0] < counts[-1]
+
+
+def test_a_machine_that_becomes_slow_ends_a_round_that_has_begun(images, tmp_path, slow):
+    """The load rises fourfold when the second round begins; what it would need is known anew every 64 images."""
+    x, y = (torch.cat([part] * 2) for part in images)
+    subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
+
+    def tell(text):
+        if text.startswith("judging 7 methods on 240"):
+            slow.load = 4.0
+
+    chooser = Chooser(subject, ["quick", "middling"], Store(tmp_path), budget=300.0, clock=slow, tell=tell)
+    scores = chooser.scores()
+    assert slow.load == 4.0, "else nothing is tested"
+    assert chooser.spent <= 330
+    assert 64 <= scores.answer.judges[0].images < len(x)
+    assert any(text.endswith("images: the time is over.") for text in scores.notices)
+
+
+def test_a_budget_that_is_too_short_says_how_long_it_takes_at_least_and_what_maps_cost(images, tmp_path, slow):
+    with pytest.raises(BadInput) as told:
+        chosen_within(6.0, images, tmp_path, slow)
+    assert "Nothing can be judged within 6 s: the smallest round, 8 images by one method" in str(told.value)
+    assert "Milliseconds per map: quick 20" in str(told.value)
+    assert slow.now - 100 < 6.6
+
+
+def test_methods_that_there_is_no_time_to_check_are_named(images, tmp_path, slow):
+    x, y = images
+    subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
+
+    def tell(text):
+        slow.now += 1000.0 if text.startswith("checking") else 0.0
+
+    methods = ["quick", "middling"]
+    scores = Chooser(subject, methods, Store(tmp_path), budget=300.0, clock=slow, tell=tell).scores()
+    (said,) = [text for text in scores.notices if "before these methods were checked: " in text]
+    assert said.removesuffix(".").split(": ")[1] in methods, "one was begun, the other not"
+
+
+def test_training_images_go_with_their_labels(images):
+    x, y = images
     with pytest.raises(BadInput, match="give train= and train_labels="):
         uproar.choose(PatchNetwork(), x, y, train=x)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -97,6 +98,7 @@ def choose(
     data_root: DataRoot = None,
 ) -> int:
     """Say which attribution method to use for a network, and which ones not: explains, judges, checks, answers."""
+    began = time.perf_counter()  # loading torch is part of the time
     check_size(size, images)
     check_classes(classes, images)
     asked_by = public_command(["uproar", *sys.argv[1:]])
@@ -120,7 +122,7 @@ def choose(
 
     for file in plugin or ():
         load_plugin(file)
-    asked, place, began = some("--methods", methods, USUAL), Store(kept_maps), time.perf_counter()
+    asked, place = some("--methods", methods, USUAL), Store(kept_maps)
     for name in asked:
         read_chain(name)  # a slip of the pen is told before anything is computed
     with watched("reading the images") as watch, keeping(_left(kept_maps)):
@@ -130,9 +132,8 @@ def choose(
         compile_imputer("linear", ("road",), watch)
         share = None if seconds is None else seconds * (0.5 if images is None else 1.0)
         answered = said_output(subject, answers)  # type: ignore[arg-type]
-        how = {"fine_tuner": tuner, "titles": chosen.titles, "budget": share, "tell": watch.note}
-        chooser = Chooser(subject, asked, place, labelled, seed, answered, **how)  # type: ignore[arg-type]
-        chooser.began = began
+        how = {"fine_tuner": tuner, "titles": chosen.titles, "budget": share, "tell": watch.note, "began": began}
+        chooser = Chooser(subject, asked, place, labelled, seed, answered, write=_rehearse, **how)  # type: ignore[arg-type]
         scores = chooser.scores()
         if images is None or train is not None:
             scores = _evaluated(
@@ -143,7 +144,7 @@ def choose(
                 plugin or (),
                 seed,
                 kept_maps,
-                None if seconds is None else seconds - chooser.spent,
+                None if seconds is None else seconds - chooser.spent - chooser.timer.kept,
                 watch,
             )
         watch.say("drawing the report")
@@ -170,6 +171,14 @@ def choose(
     maps = "" if best is None else f"{command('explain', *again, '--estimators', best)} shows its maps"
     print_next(open_page_hint(page), maps)
     return 0
+
+
+def _rehearse(scores: Scores) -> None:
+    """Write a page to nowhere, to see how long that takes: also loads what draws it."""
+    from uproar.report import write_choice
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_choice(scores, folder)
 
 
 def _training_task(images: str | None, task: str, train: str | None, shape: tuple[int, ...]) -> str | None:

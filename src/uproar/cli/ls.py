@@ -66,6 +66,7 @@ def ls(
         entries += [{"group": listing["title"], **dict(zip(names, row, strict=True))} for row in rows]
         shown = table(listing["title"], *columns)
         shown.columns[0].no_wrap = True
+        shown.columns[-1].min_width = max((len(word) for row in rows for word in row[-1].split()), default=0)
         for row in rows:
             shown.add_row(*map(escape, row))
         output.print(shown)

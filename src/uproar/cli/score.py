@@ -174,8 +174,12 @@ def score(
         tune = fine_tuner_of(subject, chosen, seed, place, watch.counting("epochs", f"fine-tuning {model}"))
         compile_imputer("mean", asked, watch)
         controls = () if own else (BASELINE,)
+        every = len(chains)
         (chains, made_maps, work), left_out = with_applicable(
-            subject, chains, lambda some: _made(subject, some, arrays, asked, place, watch, seconds, began), controls
+            subject,
+            chains,
+            lambda some: _made(subject, some, arrays, asked, place, watch, seconds, began, len(some) == every),
+            controls,
         )
         arrays |= made_maps
         work.limited_to(min(len(a) for a in arrays.values()) if arrays else 0)
@@ -214,15 +218,19 @@ def _made(
     watch: Watch,
     budget: float | None,
     began: float,
+    tell: bool,
 ) -> tuple[list[Chain], dict[str, Tensor], ScoreProgress]:
-    """The chains, their maps, and the progress that goes on with the scores; what it will cost is said first."""
+    """The chains, their maps, and the progress that goes on with the scores; what it will cost is said first.
+
+    It is not told again where some chains turned out not to apply.
+    """
     from uproar.cli.mapping_progress import ScoreProgress
     from uproar.study.maps import stored_maps
     from uproar.study.score_cost import ScoreCost
 
     watch.say("measuring the network")
     cost = ScoreCost.of(subject, chains, own, metrics, store)
-    for sentence in cost.sentences(budget):
+    for sentence in cost.sentences(budget) if tell else ():
         errors.print(escape(sentence), soft_wrap=True, highlight=False)
     work = ScoreProgress(watch, cost, budget, began)
     return chains, stored_maps(subject, chains, store, work.explained, cost.pieces, work.enough_explained), work

@@ -41,7 +41,7 @@ class NumberTable(Table):
         least = [
             max(_width(column), _longest_line(str(column.header)))
             if column.no_wrap
-            else min(NARROWEST, max(_width(column), len(str(column.header))))
+            else max(column.min_width or 0, min(NARROWEST, max(_width(column), len(str(column.header)))))
             for column in self.columns
         ]
         return sum(least) + 3 * len(least) + 1  # a border and two spaces for each column

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +18,12 @@ from uproar.cli.options import Jobs
 from uproar.cli.progress import watched
 from uproar.cli.run import Out, StoreRoot, folder_and_store
 from uproar.cli.study_options import Changes, changing
-from uproar.remaining_time import about
+from uproar.remaining_time import about, duration
 
 if TYPE_CHECKING:
     from uproar.study.cost_estimate import CostEstimate
     from uproar.study.outline import Outline
+    from uproar.study.settings import Setting
     from uproar.study.spec import Study
 
 
@@ -49,6 +51,7 @@ def validate(
     Without the data, cells, passes, storage and GPU hours follow from what is known of the set.
     """
     from uproar.study.executors import workers  # torch loads slowly
+    from uproar.study.families import outlines_by_family
     from uproar.study.outline import outline
 
     given: list[str | None] = [*(studies or (None,))]
@@ -59,9 +62,18 @@ def validate(
         with watched(f"counting {chosen.name}"):
             size = outline(chosen)
         _print_outline(chosen, size)
+        families = outlines_by_family(chosen, size)
+        ratio = _print_families(chosen, families)
+        rows: list[dict[str, object]] = [
+            {"family": name, **asdict(one), "gpu_hours": one.gpu_hours} for name, one in families.items()
+        ]
         outlines.append({"study": chosen.name, **asdict(size), "gpu_hours": size.gpu_hours})
+        outlines[-1] |= {"families": rows, "retraining_per_evaluator": ratio}
         if not size.missing:
-            cost = _print_estimate(chosen, folder_and_store(chosen, out, store)[1], count)
+            root = folder_and_store(chosen, out, store)[1]
+            cost, seconds = _print_estimate(chosen, root, count)
+            for row in rows:
+                row["seconds"] = seconds.get(str(row["family"]))
             jobs_by_kind = [{"kind": kind, "jobs": n, "seconds": each} for kind, (n, each) in cost.jobs.items()]
             outlines[-1]["to_do"] = {**asdict(cost), "jobs": jobs_by_kind}
         missing = missing or bool(size.missing)
@@ -74,15 +86,19 @@ def validate(
     return 0
 
 
-def _print_estimate(study: Study, root: str, count: int) -> CostEstimate:
-    """Print what is still to be done and how long it would take on this machine; audits apart."""
+def _print_estimate(study: Study, root: str, count: int) -> tuple[CostEstimate, dict[str, float]]:
+    """Print what is still to be done and how long it would take on this machine, also each part alone; audits apart."""
     from uproar.storage.store import Store
     from uproar.study.cost_estimate import estimate
+    from uproar.study.families import study_families
     from uproar.study.grid import check_fractions
 
     check_fractions(study, Store(root).root)
     with watched("planning and measuring the networks"):
-        cost = estimate(study, Store(root), count)
+        rates: dict[Setting, float] = {}
+        cost = estimate(study, Store(root), count, rates)
+        parts = study_families(study) if len(study.protocol_list) > 1 or study.metrics else {}
+        alone = {name: estimate(part, Store(root), count, rates).seconds for name, part in parts.items()}
     shape = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
     for kind, (jobs, seconds) in cost.jobs.items():
         shape.add_row(kind, str(jobs), f"{seconds:.2f}")
@@ -96,7 +112,10 @@ def _print_estimate(study: Study, root: str, count: int) -> CostEstimate:
         f"{about(cost.seconds).capitalize()} with {count} process{'es' if count > 1 else ''}, "
         f"{cost.megabytes:.0f} MB for the store."
     )
-    return cost
+    if len(alone) > 1:
+        each = ", ".join(f"{name} {about(part).removeprefix('about ')}" for name, part in alone.items())
+        output.print(f"Each part alone, about: {each}.", soft_wrap=True)
+    return cost, alone
 
 
 def _print_outline(study: Study, size: Outline) -> None:
@@ -119,6 +138,54 @@ def _print_outline(study: Study, size: Outline) -> None:
         output.print(escape(note), soft_wrap=True)
     for sentence in size.missing:
         errors.print(f"[yellow]Missing:[/] {escape(sentence)}", soft_wrap=True)
+
+
+def _print_families(study: Study, families: Mapping[str, Outline]) -> float | None:
+    """What each part of a study takes, side by side; how many times the evaluator retraining takes."""
+    from uproar.study.families import ratio_to_evaluator
+
+    if len(families) < 2:
+        return None
+    shown = table(
+        f"Study {study.name}: each part as if alone", "part", ">trainings", ">trained", ">maps", ">shown", ">GPU time"
+    )
+    for name, one in families.items():
+        passes = (_short(one.trained), _short(one.explained), _short(one.shown))
+        shown.add_row(name, f"{one.trainings:,}", *passes, _gpu_time(3600 * one.gpu_hours))
+    output.print(shown)
+    output.print(
+        "Images passed forward and backward in training and for maps, forward for scores; networks and maps that parts "
+        "share count in each.",
+        soft_wrap=True,
+    )
+    ratio = ratio_to_evaluator(families)
+    if ratio is not None:
+        times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
+        output.print(f"Retraining takes {times} times as many operations as the evaluator.")
+    return ratio
+
+
+def _gpu_time(seconds: float) -> str:
+    """A time of a GPU, in hours where it has some.
+
+    >>> _gpu_time(0.02), _gpu_time(90), _gpu_time(36e6)
+    ('0.02 s', '1 min 30 s', '10,000 h')
+    """
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    return duration(seconds) if seconds < 100 * 3600 else f"{seconds / 3600:,.0f} h"
+
+
+def _short(n: float) -> str:
+    """A number in few characters.
+
+    >>> _short(950), _short(69.9e9)
+    ('950', '69.9 G')
+    """
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if n >= unit:
+            return f"{n / (1e3 if name == 'k' else unit):.{0 if name == 'k' else 1}f} {name}"
+    return f"{n:,.0f}"
 
 
 def _large(n: float) -> str:

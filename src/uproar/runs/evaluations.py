@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from uproar.errors import UproarError
+from uproar.remaining_time import duration
 from uproar.results.evaluator import LEAST_EVALUATORS, EvaluatorBits, EvaluatorScores
 from uproar.runs.execute import run_to_end
+from uproar.storage.store import Store
+from uproar.study.cost_estimate import estimate
+from uproar.study.executors import workers
 from uproar.study.progress import Listener
-from uproar.study.spec import study_of
+from uproar.study.settings import Setting
+from uproar.study.spec import Study, study_of
 
 FRACTIONS = (0.1, 0.3, 0.5)
 REPLICATES = 3
@@ -42,7 +48,15 @@ def evaluations_of(
         "seeds": tuple(range(seed, seed + REPLICATES)),
     }
     try:
-        results = run_to_end(study_of(settings), store, None, listen, None, budget).results
+        study = study_of(settings)
+        end = budget
+        if budget is not None:
+            begun = time.perf_counter()
+            study, seconds, longest = _in_time(study, store, budget)
+            if seconds > budget:
+                return {}, _too_long(seconds, budget)
+            end = max(budget - longest - (time.perf_counter() - begun), 1.0)  # what begins then ends in time
+        results = run_to_end(study, store, None, listen, None, end).results
     except UproarError as error:
         return {}, f"No evaluator was asked: {error}"
     evaluations = {target: bits for (_, _, target), bits in results.evaluations.items()}
@@ -56,6 +70,26 @@ def evaluations_of(
         return {}, f"No evaluator judged: {why or 'there is nothing that it could judge'}."
     unjudged = list(dict.fromkeys(reasons["estimator"].map(str)))
     return evaluations, f"The evaluator has not judged {', '.join(unjudged)}: {why}." if unjudged and why else ""
+
+
+def _in_time(study: Study, store: str, budget: float) -> tuple[Study, float, float]:
+    """The study with as many evaluators as there is time for, at least the fewest; its seconds, the longest job's."""
+    rates: dict[Setting, float] = {}
+    for replicates in range(REPLICATES, LEAST_EVALUATORS - 1, -1):
+        part = study.with_changes(seeds=list(study.seeds[:replicates]))
+        cost = estimate(part, Store(store), workers(None, part.device), rates)
+        longest = max((each for _, each in cost.jobs.values()), default=0.0)
+        if cost.seconds <= budget:
+            break
+    return part, cost.seconds, longest
+
+
+def _too_long(seconds: float, budget: float) -> str:
+    """Why no evaluator begins, and which budget would do: evaluators have half of it."""
+    return (
+        f"No evaluator was asked: {LEAST_EVALUATORS}, the least that can be tested, take about {duration(seconds)} "
+        f"here, and {duration(budget)} were left. `--budget {math.ceil(2.2 * seconds / 60)}m` should do."
+    )
 
 
 def _cut_short(table: pd.DataFrame) -> bool:

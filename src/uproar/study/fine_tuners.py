@@ -36,7 +36,7 @@ def fine_tuner_of(
         return None
     check_training_labels(train.labels, predict(subject.model, subject.x[:2]).shape[1])
     return lambda model: FineTunedCopies(
-        model, changed_images(train), train.labels, mean, seed, _kept(subject, train, model, seed, store), listen
+        model, changed_images(train), train.labels, mean, seed, _Kept(subject, train, model, seed, store), listen
     )
 
 
@@ -46,14 +46,21 @@ def _of_base_model(base_models: BaseModels, seed: int, listen: Epochs | None) ->
     return lambda tuning: callable_from_cpu(copies(tuning))
 
 
-def _kept(
-    subject: Subject, train: Split, model: nn.Module, seed: int, store: Store
-) -> Callable[[FineTuning, Callable[[], Mapping[str, Tensor]]], Mapping[str, Tensor]]:
+class _Kept:
     """Fine-tuned weights in the store, by everything they depend on."""
-    facts = {"subject": subject.identity(), "data": split_digest(train), "seed": seed, "answers": type(model).__name__}
 
-    def keep(tuning: FineTuning, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
-        key = key_of(FINE_TUNED, {**facts, **tuning.identity})
-        return weights_of(store.once(FINE_TUNED, key, lambda: weights_item(make())))
+    def __init__(self, subject: Subject, train: Split, model: nn.Module, seed: int, store: Store) -> None:
+        answers = type(model).__name__
+        self.facts = {"subject": subject.identity(), "data": split_digest(train), "seed": seed, "answers": answers}
+        self.store = store
 
-    return keep
+    def __call__(self, tuning: FineTuning, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
+        """The weights, made now if they are not there."""
+        return weights_of(self.store.once(FINE_TUNED, self._key(tuning), lambda: weights_item(make())))
+
+    def has(self, tuning: FineTuning) -> bool:
+        """Whether they are there."""
+        return self.store.has(FINE_TUNED, self._key(tuning))
+
+    def _key(self, tuning: FineTuning) -> str:
+        return key_of(FINE_TUNED, {**self.facts, **tuning.identity})

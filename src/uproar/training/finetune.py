@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -108,6 +109,23 @@ Keep = Callable[[FineTuning, Callable[[], Weights]], Weights]
 """Gives the weights of a fine-tuned copy: those that were kept, or what the function makes."""
 
 
+class KeptInMemory:
+    """Keeps the weights of fine-tuned copies of one model as long as it lives."""
+
+    def __init__(self) -> None:
+        self._weights: dict[FineTuning, Weights] = {}
+
+    def has(self, tuning: FineTuning) -> bool:
+        """Whether a copy was fine-tuned so already."""
+        return tuning in self._weights
+
+    def __call__(self, tuning: FineTuning, make: Callable[[], Weights]) -> Weights:
+        """The weights, made when they are first asked for."""
+        if tuning not in self._weights:
+            self._weights[tuning] = make()
+        return self._weights[tuning]
+
+
 class FineTunedCopies:
     """Fine-tuned copies of one model, each made, or loaded by `keep`, when it is first asked for."""
 
@@ -124,6 +142,17 @@ class FineTunedCopies:
         self.model, self.keep, self.progress = model, keep, progress
         self.images, self.labels, self.mean, self.seed = images, labels, mean, seed
         self._made: dict[FineTuning, nn.Module] = {}
+
+    def expected_seconds(self, tuning: FineTuning, clock: Callable[[], float] = time.perf_counter) -> float:
+        """How long fine-tuning a copy takes here, by two batches of it; nothing if it is kept."""
+        if tuning in self._made or getattr(self.keep, "has", lambda _: False)(tuning):
+            return 0.0
+        recipe = tuning.recipe.model_copy(update={"epochs": 1})
+        rows = slice(0, min(len(self.labels), 2 * recipe.batch))
+        some = self.images[rows]
+        began = clock()
+        fine_tuned(self.model, some, self.labels[rows], self.mean, FineTuning(tuning.removal, recipe), self.seed)
+        return (clock() - began) / len(some) * len(self.labels) * tuning.recipe.epochs
 
     def __call__(self, tuning: FineTuning) -> nn.Module:
         """The copy, in evaluation mode."""
