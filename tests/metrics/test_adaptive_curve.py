@@ -90,3 +90,41 @@ def test_costs_are_expected_and_other_words_refused(digits):
     assert images_shown(("deletion",), (1, 8, 8)) > 60
     with pytest.raises(BadOption, match="steps"):
         one("deletion(steps=sometimes)", digits)
+
+
+GIVEN = [0, 0.125, 0.25, 0.375, 0.5]
+
+
+@pytest.mark.parametrize("name", ["road", "road_lerf", "road_gap"])
+@pytest.mark.parametrize("fill", ["linear", "mean"])
+def test_the_area_of_road_is_that_of_eight_times_as_many_fractions(digits, name, fill):
+    every = [i / 64 for i in range(33)]
+    options = f"by=probability, fill={fill}"
+    full, most = one(f"{name}({options}, fractions={every})", digits)
+    result, shown = one(f"{name}({options}, fractions={GIVEN}, points=adaptive)", digits)
+    assert abs(float((result["value"] - full["value"]).mean())) < 0.005 * (2 if name == "road_gap" else 1)
+    assert torch.equal(result["curve"][:, ::8], full["curve"][:, ::8].double())
+    # what is shown between is the full curve's bit for bit, the rest lies on straight lines
+    curves = 2 if name == "road_gap" else 1
+    if curves == 1:
+        assert ((result["curve"] == full["curve"]).sum(1) - len(GIVEN) >= result["shown"]).all()
+    assert shown < 0.5 * most
+    coarse, _ = one(f"{name}({options}, fractions={GIVEN})", digits)
+    assert abs(float((result["value"] - full["value"]).mean())) <= abs(float((coarse["value"] - full["value"]).mean()))
+
+
+def test_no_value_of_adaptive_road_depends_on_the_batch(digits):
+    text = f"road(by=probability, fractions={GIVEN}, points=adaptive)"
+    whole, _ = one(text, digits)
+    apart, _ = one(text, part(digits, [7, 20, 3]))
+    for key, value in whole.items():
+        assert torch.equal(apart[key], value[[7, 20, 3]]), key
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [("points=adaptive", "by=probability"), ("by=probability, fractions=[0.5], points=adaptive", "two fractions")],
+)
+def test_road_that_cannot_be_adaptive_says_why(digits, options, sentence):
+    with pytest.raises(BadOption, match=sentence):
+        one(f"road({options})", digits)

@@ -1,8 +1,9 @@
 """Curves integrated adaptively: a coarse curve first, then points where it changes, image by image.
 
 An interval whose ends differ by Δ over a width w may hide an area of at most Δ·w if the curve is monotone there. It is
-halved while Δ·w exceeds `TOLERANCE`. What lies between points that were never shown is interpolated. Which points an
-image gets depends on its own curve alone, so that no value depends on the batch.
+halved while Δ·w exceeds a tolerance, as a share of the area under a curve of height 1. What lies between points that
+were never shown is interpolated. Which points an image gets depends on its own curve alone, so that no value depends on
+the batch.
 """
 
 from __future__ import annotations
@@ -68,7 +69,13 @@ class Cuts:
 
 
 def refined(
-    ready: PreparedBatch, coarse: Tensor, at: Sequence[int], fractions: Sequence[float], cuts: Cuts, by: By
+    ready: PreparedBatch,
+    coarse: Tensor,
+    at: Sequence[int],
+    fractions: Sequence[float],
+    cuts: Cuts,
+    by: By,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Tensor, Tensor]:
     """The curve at all fractions, (n, points), and how many images each image took beside the coarse curve, (n,).
 
@@ -76,23 +83,24 @@ def refined(
     """
     n, total = len(coarse), len(fractions)
     place = torch.tensor(fractions, dtype=torch.float64)
+    place = (place - place[0]) / (place[-1] - place[0])
     values = torch.full((n, total), torch.nan, dtype=torch.float64)
     values[:, list(at)] = coarse.double()
     shown = torch.zeros(n)
-    while len(rows := (todo := _middles(values, place)).nonzero()):
+    while len(rows := (todo := _middles(values, place, tolerance)).nonzero()):
         values[todo] = cuts.scores(ready, rows[:, 0], rows[:, 1], by)
         shown += cuts.draws * todo.sum(1)
     return _interpolated(values, place), shown
 
 
-def _middles(values: Tensor, place: Tensor) -> Tensor:
+def _middles(values: Tensor, place: Tensor, tolerance: float) -> Tensor:
     """The middle points of all intervals between known points that may hide too much area, (n, points) bool."""
     chosen = torch.zeros_like(values, dtype=torch.bool)
     for i, row in enumerate(values):
         known = row.isfinite().nonzero()[:, 0]
         low, high = known[:-1], known[1:]
         hidden = (row[high] - row[low]).abs() * (place[high] - place[low])
-        wide = (high - low > 1) & (hidden > TOLERANCE)
+        wide = (high - low > 1) & (hidden > tolerance)
         chosen[i, (low[wide] + high[wide]) // 2] = True
     return chosen
 

@@ -12,16 +12,18 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.errors import BadOption
+from uproar.errors import BadOption, NotApplicable
+from uproar.metrics.adaptive_curve import Cuts, refined
 from uproar.metrics.axis import of_pixels
 from uproar.metrics.changes import Side
-from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested
-from uproar.metrics.prepared_batch import PreparedBatch
-from uproar.metrics.probabilities import area_of, curve_of, only
-from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
+from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested, repeats_of
+from uproar.metrics.prepared_batch import BY_VALUE, PreparedBatch
+from uproar.metrics.probabilities import area_of, curve_of, follows_values, only
+from uproar.metrics.registry import SHOWN, Batch, Change, Outputs, Responses, metric
 from uproar.registry import options_of
 from uproar.removal import count
 from uproar.types import KINDS
@@ -29,6 +31,14 @@ from uproar.types import KINDS
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Fractions = tuple[Fraction, ...]
 By = Literal["accuracy", "probability"]
+Shown = Literal["all", "adaptive"]
+"""All fractions, or `adaptive`: those given, and others between them where the curve changes."""
+PARTS = 8
+"""Parts of an interval between two of the given fractions, of which an adaptive curve is made."""
+TOLERANCE = 0.008
+"""Area that an interval of an adaptive curve may hide: mean areas were within .005 of those of the full curve."""
+EXPECTED = 8.0
+"""Images that an adaptive curve takes beside the given fractions, about."""
 
 PAPER: Fractions = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 """The fractions of the paper."""
@@ -39,11 +49,21 @@ MORF_BIAS = "scattered holes are interpolated almost perfectly, so maps of scatt
 LERF_BIAS = "maps that keep one coherent patch do well"
 
 
-def axis(shape: Sequence[int], *, fractions: Fractions, **_: Any) -> list[float]:
-    """The fractions, which must increase."""
+def axis(shape: Sequence[int], *, fractions: Fractions, points: Shown = "all", **_: Any) -> list[float]:
+    """The fractions, which must increase; of an adaptive curve also those between them."""
     if not fractions or any(b <= a for a, b in itertools.pairwise(fractions)):
         raise BadOption(f"Fractions must increase, at least one; got {list(fractions)}.")
-    return list(fractions)
+    if points == "all":
+        return list(fractions)
+    if len(fractions) < 2:
+        raise BadOption(f"points=adaptive needs at least two fractions; got {list(fractions)}.")
+    parts = ([a + (b - a) * i / PARTS for i in range(PARTS)] for a, b in itertools.pairwise(fractions))
+    return [*itertools.chain(*parts), fractions[-1]]
+
+
+def expected_forwards(*, points: Shown, **_: Any) -> float:
+    """Images shown beside those of `asks`, about."""
+    return EXPECTED if points == "adaptive" else 0.0
 
 
 def _points(side: Side) -> Callable[..., Points]:
@@ -56,6 +76,7 @@ def _points(side: Side) -> Callable[..., Points]:
 
 
 _MOST, _LEAST = _points("most"), _points("least")
+_SIDES: dict[Side, Callable[..., Points]] = {"most": _MOST, "least": _LEAST}
 
 
 def _both(shape: Sequence[int], **options: Any) -> list[Change]:
@@ -63,18 +84,33 @@ def _both(shape: Sequence[int], **options: Any) -> list[Change]:
 
 
 def _curve(
-    batch: Batch, outputs: Outputs, points: Callable[..., Points], fractions: Fractions, fill: str, by: By
-) -> Tensor:
-    shape = tuple(batch.x.shape[1:])
-    return curve_of(batch, outputs, points(shape, fractions=fractions, fill=fill), by, blank_point(shape, fill=fill))
+    batch: Batch, outputs: Outputs, side: Side, *, fractions: Fractions, fill: str, by: By, points: Shown
+) -> tuple[Tensor, Tensor]:
+    """The curve of every image, and how many images it took beside those of the given fractions."""
+    shape, given = tuple(batch.x.shape[1:]), _SIDES[side]
+    values = curve_of(batch, outputs, given(shape, fractions=fractions, fill=fill), by, blank_point(shape, fill=fill))
+    if points == "all":
+        return values, torch.zeros(len(values))
+    if by != "probability":
+        raise BadOption(f"points=adaptive is for by=probability, whose curves have no jumps; got by={by}.")
+    if follows_values():
+        raise NotApplicable("adaptive points are for class probabilities; give points=all for a regression")
+    fine = axis(shape, fractions=fractions, points=points)
+    counts = tuple(count(t, shape[1] * shape[2]) for t in fine)
+    cuts = Cuts(side, counts, fill, BY_VALUE, repeats_of(fill, None))
+    at = range(0, len(fine), PARTS)
+    return refined(PreparedBatch.of(batch), values, at, fine, cuts, by, TOLERANCE)
 
 
-def _respond(batch: Batch, fractions: Fractions, values: Tensor) -> Responses:
-    usable = PreparedBatch.of(batch).usable
-    return {"value": only(usable, area_of(fractions, values)), "curve": values}
+def _respond(batch: Batch, values: Tensor, shown: Tensor, **options: Any) -> Responses:
+    area = area_of(axis(tuple(batch.x.shape[1:]), **options), values)
+    responses = {"value": only(PreparedBatch.of(batch).usable, area), "curve": values}
+    return responses if options["points"] == "all" else {**responses, SHOWN: shown}
 
 
-curve_metric = functools.partial(metric, true_to="model", low=0, high=1, chance=CHANCE, paper=ROAD, kinds=KINDS)
+curve_metric = functools.partial(
+    metric, true_to="model", low=0, high=1, chance=CHANCE, paper=ROAD, kinds=KINDS, forwards=expected_forwards
+)
 """Declares a mean of what the model makes of images that lose pixels."""
 
 
@@ -92,9 +128,15 @@ def road(
     fractions: Fractions = (0.0, *PAPER, 1.0),
     fill: str = "linear",
     by: By = "accuracy",
+    points: Shown = "all",
 ) -> Responses:
-    """Mean accuracy (or probability) of the target while the most important pixels are interpolated away."""
-    return _respond(batch, fractions, _curve(batch, outputs, _MOST, fractions, fill, by))
+    """Mean accuracy (or probability) of the target while the most important pixels are interpolated away.
+
+    `points="adaptive"` (by probability) shows the given fractions, and others between them where the curve changes: the
+    area is nearly that of eight times as many fractions, for about a third of the images.
+    """
+    options: dict[str, Any] = {"fractions": fractions, "fill": fill, "by": by, "points": points}
+    return _respond(batch, *_curve(batch, outputs, "most", **options), **options)
 
 
 @curve_metric(
@@ -107,7 +149,7 @@ def road(
 @options_of(road)
 def road_lerf(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Mean accuracy (or probability) of the target while the least important pixels are interpolated away."""
-    return _respond(batch, options["fractions"], _curve(batch, outputs, _LEAST, **options))
+    return _respond(batch, *_curve(batch, outputs, "least", **options), **options)
 
 
 @metric(
@@ -120,11 +162,13 @@ def road_lerf(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     paper=ROAD,
     formula="road_lerf − road",
     asks=_both,
+    forwards=lambda **options: 2 * expected_forwards(**options),
     kinds=KINDS,
     axis=of_pixels(axis, "removed", "", "{by}, least − most first"),
 )
 @options_of(road)
 def road_gap(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """How much longer the class survives when the least important pixels go first than when the most do."""
-    least, most = (_curve(batch, outputs, points, **options) for points in (_LEAST, _MOST))
-    return _respond(batch, options["fractions"], least - most)
+    least, beside = _curve(batch, outputs, "least", **options)
+    most, more = _curve(batch, outputs, "most", **options)
+    return _respond(batch, least - most, beside + more, **options)
