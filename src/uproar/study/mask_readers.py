@@ -7,7 +7,7 @@ for each half of the images, classes divided evenly.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,14 @@ class MaskReaders:
         n = len(self.inputs.task.test)  # halves of fewer images would have other bits alone than among others
         return max(1, self.evaluators.at_once // n) if n >= 4 * FEWEST else 1
 
+    def train(self, cells: Sequence[Cell]) -> None:
+        """Train the readers that some cells of a replicate need and the store lacks, all together."""
+        needed = {self.inputs.rankings_of(cell)[1]: cell.fraction for cell in cells}
+        keys = {ranking: self.keys.reader(ranking) for ranking in needed}
+        lacking = {r: fraction for r, fraction in needed.items() if not self.inputs.store.has("reader", keys[r])}
+        for ranking, item in zip(lacking, self._trained(lacking) if lacking else (), strict=True):
+            self.inputs.store.write("reader", keys[ranking], item)
+
     def evaluate(self, cells: Sequence[Cell], images: Sequence[Tensor]) -> list[Item]:
         """What the evaluator says of the test images of some cells, helped by readers that have not seen them.
 
@@ -78,7 +86,7 @@ class MaskReaders:
         """The reader for each half of the test images, trained on the other half."""
         key = self.keys.reader(ranking)
         if self._last is None or self._last[0] != key:
-            item = self.inputs.store.once("reader", key, lambda: self._train(ranking, fraction))
+            item = self.inputs.store.once("reader", key, lambda: self._trained({ranking: fraction})[0])
             readers = self._fresh(ranking.seed)
             for part, reader in enumerate(readers):
                 weights = {n[2:]: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n[0] == str(part)}
@@ -92,13 +100,16 @@ class MaskReaders:
             self._first = seed, build_reader(self.inputs.spec, self.inputs.task, seed).to(self.inputs.device)
         return [copy.deepcopy(self._first[1]) for _ in (0, 1)]
 
-    def _train(self, ranking: ImageRanking, fraction: float) -> Item:
-        test, seed, readers = self.inputs.task.test, ranking.seed, self._fresh(ranking.seed)
-        places, half, shown = self.rankings.test_places(ranking, fraction), halves(test, seed), self._shown(seed)
-        masks = [OwnMasks((half != part).nonzero()[:, 0], places, seed, part, shown) for part in (0, 1)]
-        self._fit(readers, masks, seed)
-        kept = [(f"{part} {n}", a) for part, reader in enumerate(readers) for n, a in kept_weights(reader).items()]
-        return Item(dict(kept))
+    def _trained(self, rankings: Mapping[ImageRanking, float]) -> list[Item]:
+        """What is kept of the readers of some rankings of a replicate, each given with a fraction that it serves."""
+        (seed,) = {ranking.seed for ranking in rankings}
+        half, shown = halves(self.inputs.task.test, seed), self._shown(seed)
+        pairs, masks = [self._fresh(seed) for _ in rankings], list[OwnMasks]()
+        for ranking, fraction in rankings.items():
+            places = self.rankings.test_places(ranking, fraction)
+            masks += [OwnMasks((half != part).nonzero()[:, 0], places, seed, part, shown) for part in (0, 1)]
+        self._fit([reader for pair in pairs for reader in pair], masks, seed)
+        return [Item({f"{i} {n}": a for i in (0, 1) for n, a in kept_weights(pair[i]).items()}) for pair in pairs]
 
     def _fit(self, readers: Sequence[nn.Module], masks: Sequence[OwnMasks], seed: int) -> None:
         """Train each reader on its masks, in place: small ones as a stack, which asks the evaluator all at once."""
@@ -106,9 +117,11 @@ class MaskReaders:
         labels = [self.inputs.task.test.labels[own.images] for own in masks]
         evaluator = self.evaluators.get(seed)[0]
         if recipe.plain and stackable(readers[0], shape):
-            shown = [own[:] for own in masks]
-            known = [self.evaluators.scores(evaluator, x)[:, :, 0] for x in shown]
-            seen = [mask_alone(x, shape[0]) for x in shown]
+            known, seen = list[Tensor](), list[Tensor]()
+            for own in masks:
+                x = own[:]
+                known.append(self.evaluators.scores(evaluator, x)[:, :, 0])
+                seen.append(mask_alone(x, shape[0]))
             fit_stack(readers, seen, labels, recipe, seed, known=known)  # type: ignore[arg-type]
             return
         for reader, own, wanted in zip(readers, masks, labels, strict=True):

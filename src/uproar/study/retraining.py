@@ -124,10 +124,11 @@ class Cells:
         return self.store.has("cell", self.keys.cell(cell)) and self.find(cell) is not None
 
     def _keep(self, cell: Cell, item: Item, seconds: float, training: float = 0.0) -> None:
+        protocol = protocol_named(cell.protocol)
         how: dict[str, Any] = {"seconds": seconds, "training_seconds": training}
-        how |= {"init": self.setting.recipe.init} if protocol_named(cell.protocol).retrains else {}
+        how |= {"init": self.setting.recipe.init} if protocol.retrains else {}
         facts = {**item.facts, **how, "device": str(self.inputs.device)}
-        self.store.write("cell", self.keys.cell(cell), Item(item.arrays, facts), flush=not protocol_named(cell.protocol).evaluator)
+        self.store.write("cell", self.keys.cell(cell), Item(item.arrays, facts), flush=not protocol.evaluator)
 
     def _judge(self, cells: Sequence[Cell]) -> None:
         """Ask the replicate's evaluator about cells: in one pass about as many as it takes at a time.
@@ -155,6 +156,9 @@ class Cells:
         test = self.inputs.task.test
         if cells and test.streams:
             raise NotApplicable(f"{cells[0].protocol} needs test images that fit in memory; give limit=")
+        began = time.perf_counter()
+        self.readers.train(cells)
+        training = (time.perf_counter() - began) / max(1, len(cells))
         for _, group in itertools.groupby(sorted(cells, key=_estimator), _estimator):
             own = [*group]
             for part in spans(len(own), self.readers.cells_at_once):
@@ -162,7 +166,7 @@ class Cells:
                 items = self.readers.evaluate(asked, [self.changed_images(cell, test)[:] for cell in asked])
                 seconds = (time.perf_counter() - started) / len(asked)
                 for cell, item in zip(asked, items, strict=True):
-                    self._keep(cell, item, seconds)
+                    self._keep(cell, item, training + seconds)
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
