@@ -302,6 +302,20 @@ def test_a_cell_of_encoding_does_not_depend_on_the_cells_that_are_asked_with_it(
     assert all(np.array_equal(apart[cell], together[cell]) for cell in apart)
 
 
+def test_an_estimator_whose_masks_cannot_be_read_does_not_take_others_with_it(encoded, tmp_path):
+    """Readers of several estimators are one job: what one of them lacks is its own affair."""
+    study = encoded[0].with_changes(estimators=["label_cue(share=0.2)", "bernoulli"])
+    jobs = [job for job in plan(study, Store(tmp_path)).jobs if job.kind == "judge"]
+    assert any({"label_cue(share=0.2)", "bernoulli"} <= {c.estimator for c in job.cells} for job in jobs)
+    table = uproar.run(study, store=tmp_path, jobs=1).table.set_index(["estimator", "protocol"]).sort_index()
+    status = table["status"].groupby(level=[0, 1]).unique().map(list)
+    assert status["bernoulli", "evaluator:encoding"] == ["skipped"]
+    assert status["label_cue(share=0.2)", "evaluator:encoding"] == ["done"]
+    apart, here = bits_by_cell(study, encoded[1]), bits_by_cell(study, tmp_path)
+    read = [cell for cell in apart if "encoding" in cell.protocol and "cue" in cell.estimator]
+    assert len(read) == 4 and all(np.array_equal(here[cell], apart[cell]) for cell in read)
+
+
 def test_what_retrained_networks_save_is_a_diagnosis_where_a_study_has_roar_and_decoupled(tmp_path):
     """ROAR alone says nothing of encoding; with decoupled networks beside it there is a difference, and no flag."""
     study = study_with(protocols=["evaluator", "roar"], estimators=["random", "block_random"])
