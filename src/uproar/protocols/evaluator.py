@@ -248,7 +248,7 @@ def fit_evaluator(
     """
     if stacks(network, images[:2].shape[1:], recipe):
         larger = _in_larger_batches(evaluator_recipe(recipe))
-        fit_stack([network.body], [images], labels, larger, seed, behind=network.second)  # type: ignore[list-item]
+        fit_stack([network.body], [images], [labels], larger, seed, behind=network.second)  # type: ignore[list-item]
     else:
         fit(network, images, labels, evaluator_recipe(recipe), seed)
 

@@ -103,8 +103,9 @@ class Cells:
         networks, training = self._retrained(fresh)
         judged = [c for c in missing if _asks_evaluator(c)]
         self._judge(sorted(judged, key=lambda c: (c.estimator, c.fraction)))
+        self._read_masks([c for c in missing if protocol_named(c.protocol).reads_mask])
         for cell in dict.fromkeys([*missing, *self._companions(fresh)]):
-            if _asks_evaluator(cell):
+            if protocol_named(cell.protocol).evaluator:
                 continue
             started = time.perf_counter()
             again = protocol_named(cell.protocol).retrains
@@ -123,10 +124,11 @@ class Cells:
         return self.store.has("cell", self.keys.cell(cell)) and self.find(cell) is not None
 
     def _keep(self, cell: Cell, item: Item, seconds: float, training: float = 0.0) -> None:
+        protocol = protocol_named(cell.protocol)
         how: dict[str, Any] = {"seconds": seconds, "training_seconds": training}
-        how |= {"init": self.setting.recipe.init} if protocol_named(cell.protocol).retrains else {}
+        how |= {"init": self.setting.recipe.init} if protocol.retrains else {}
         facts = {**item.facts, **how, "device": str(self.inputs.device)}
-        self.store.write("cell", self.keys.cell(cell), Item(item.arrays, facts), flush=not _asks_evaluator(cell))
+        self.store.write("cell", self.keys.cell(cell), Item(item.arrays, facts), flush=not protocol.evaluator)
 
     def _judge(self, cells: Sequence[Cell]) -> None:
         """Ask the replicate's evaluator about cells: in one pass about as many as it takes at a time.
@@ -148,6 +150,23 @@ class Cells:
             for group in groups[part]:
                 own = [*itertools.islice(left, len(group))]
                 self._keep(group[0], join_tests(own) if len(own) > 1 else own[0], seconds)
+
+    def _read_masks(self, cells: Sequence[Cell]) -> None:
+        """Ask the replicate's evaluator about cells, helped by readers of the masks of their estimator."""
+        test = self.inputs.task.test
+        if cells and test.streams:
+            raise NotApplicable(f"{cells[0].protocol} needs test images that fit in memory; give limit=")
+        began = time.perf_counter()
+        self.readers.train(cells)
+        training = (time.perf_counter() - began) / max(1, len(cells))
+        for _, group in itertools.groupby(sorted(cells, key=_estimator), _estimator):
+            own = [*group]
+            for part in spans(len(own), self.readers.cells_at_once):
+                asked, started = own[part], time.perf_counter()
+                items = self.readers.evaluate(asked, [self.changed_images(cell, test)[:] for cell in asked])
+                seconds = (time.perf_counter() - started) / len(asked)
+                for cell, item in zip(asked, items, strict=True):
+                    self._keep(cell, item, training + seconds)
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
@@ -213,11 +232,9 @@ class Cells:
         return torch.cat([self.inputs.task.mean, mean]), torch.cat([self.inputs.task.std, std])
 
     def _tested(self, retrained: nn.Module | None, cell: Cell) -> Item:
-        """The predictions for the test images of a cell: of a retrained network, of readers or the base model."""
+        """The predictions for the test images of a cell: of a retrained network or the base model."""
         test, protocol = self.inputs.task.test, protocol_named(cell.protocol)
         images = self.changed_images(cell, test)
-        if protocol.reads_mask:
-            return self.readers.evaluate(cell, images[:])
         model = self.base_models.get(cell.seed)[0] if retrained is None else retrained
         if protocol.learns == "mask":
             areas = detection_auc(pixel_scores(model, images[:]), self.removed(cell, test))
@@ -232,6 +249,10 @@ def _asks_evaluator(cell: Cell) -> bool:
     """Whether the evaluator alone answers for a cell."""
     protocol = protocol_named(cell.protocol)
     return protocol.evaluator and not protocol.reads_mask
+
+
+def _estimator(cell: Cell) -> str:
+    return cell.estimator
 
 
 def _kept_together(cell: Cell) -> list[Cell]:

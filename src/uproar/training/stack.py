@@ -2,7 +2,8 @@
 
 A step of `cnn-small` on small images is nearly all overhead: a few dozen calls for a tenth of a millisecond of
 arithmetic. The cells of a study differ only in their images, so that their networks share the initialisation, the
-batches and the learning rate, and one call can serve them all. The arithmetic is that of `fit`, in another order.
+batches and the learning rate, and one call can serve them all; labels may be a network's own. The arithmetic is that of
+`fit`, in another order.
 
 What a network becomes does not depend on what it is stacked with: each keeps to its own slice.
 """
@@ -59,7 +60,7 @@ def fit_all(
     """Train each model on its own version of the same images, in place: as a stack if they can be, else in turn."""
     held = [x for x in images if isinstance(x, Tensor)]
     if recipe.plain and len(held) == len(images) and stackable(models[0], held[0].shape[1:]):
-        fit_stack(models, held, labels, recipe, seed, kind)  # type: ignore[arg-type]
+        fit_stack(models, held, [labels] * len(models), recipe, seed, kind)  # type: ignore[arg-type]
         return
     for model, x in zip(models, images, strict=True):
         fit(model, x, labels, recipe, seed, kind=kind)
@@ -68,20 +69,23 @@ def fit_all(
 def fit_stack(
     models: Sequence[SmallCNN],
     images: Sequence[Tensor | Rows],
-    labels: Tensor,
+    labels: Sequence[Tensor],
     recipe: Recipe,
     seed: int,
     kind: Kind = "softmax",
     behind: nn.Module | None = None,
+    known: Sequence[Tensor] | None = None,
 ) -> None:
-    """Train networks that start alike, in place, as `fit` would train each of them with this seed.
+    """Train each network on its own images and labels, as many as the others', in place: as `fit` would with this seed.
 
-    `behind` is what the scores of a single network go through, and is trained with it.
+    `behind` is what the scores of a single network go through, and is trained with it. `known` are scores of each
+    network's images that its own are added to, (n, classes): it learns what they lack.
     """
-    if not len(labels):
+    if not len(labels[0]):
         raise BadInput("There are no images to train on.")
     stack, read = _Stack(models), _reader(models, images)
-    n, k = len(labels), len(models)
+    tables = [torch.stack([*labels]), *([] if known is None else [torch.stack([*known])])]
+    n, k = len(labels[0]), len(models)
     batch = min(recipe.batch, n)
     per_epoch = n // batch
     order, rng = generator(seed, "batches"), generator(seed, "augmentation")
@@ -89,12 +93,14 @@ def fit_stack(
     optimiser = Optimiser([stack.flat, *more], recipe)
     for epoch in range(recipe.epochs):
         rows = torch.randperm(n, generator=order)[: per_epoch * batch]
-        for i, (x, y) in enumerate(_batches(read, labels, rows, batch)):
+        for i, (x, (wanted, *given)) in enumerate(_batches(read, tables, rows, batch)):
             seen = augment(x, recipe.augment, rng).unflatten(1, (k, -1))
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
+            scores = scores + given[0] if given else scores
             # one loss at a time: the rows of a network must not be dealt out with those of another
             asked = scores.unbind() if behind is None else [behind(own) for own in scores.unbind()]
-            losses = [training_loss(own, y, kind, recipe.label_smoothing) for own in asked]
+            pairs = zip(asked, wanted, strict=True)
+            losses = [training_loss(own, y, kind, recipe.label_smoothing) for own, y in pairs]
             gradients = torch.autograd.grad(losses, [*stack.weights, *more])
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
             rest = gradients[len(stack.weights) :]
@@ -112,11 +118,12 @@ def _reader(models: Sequence[SmallCNN], images: Sequence[Tensor | Rows]) -> Call
 
 
 def _batches(
-    read: Callable[[Tensor], Tensor], labels: Tensor, rows: Tensor, batch: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Images and labels in batches; those of several batches are read together."""
+    read: Callable[[Tensor], Tensor], tables: Sequence[Tensor], rows: Tensor, batch: int
+) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
+    """Images in batches, and their columns of each table (network, image, …); several batches are read together."""
     for some in rows.split(AHEAD * batch):
-        yield from zip(read(some).split(batch), labels[some].split(batch), strict=True)
+        columns = [table.index_select(1, some).split(batch, 1) for table in tables]
+        yield from zip(read(some).split(batch), zip(*columns, strict=True), strict=True)
 
 
 class _Stack:
