@@ -110,7 +110,7 @@ class Study(BaseModel):
     tasks: Names = ("digits",)
     models: Names = ("cnn-small",)
     estimators: Names = DEMO_ESTIMATORS
-    protocols: Names = ("evaluator", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
+    protocols: Names = ("evaluator", "evaluator:encoding", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
     """What is done with rankings; the evaluator is run first, whatever its place in the list."""
     evaluator_models: Names = ()
     """Architectures of the evaluators, which seeds take in turn; by default one other than the explained network's."""
