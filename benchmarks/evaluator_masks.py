@@ -29,7 +29,7 @@ from uproar.protocols.evaluator import (
     build_evaluator,
     evaluator_epochs,
     evaluator_scores,
-    fit_evaluator,
+    fit_evaluators,
     mask_pool,
 )
 from uproar.protocols.mask_assignment import moved_to, random_places
@@ -79,7 +79,7 @@ def trained(task, spec, pool, recipe, seed):
     network = build_evaluator(spec, task, 1, seed)
     labels = task.train.labels
     shown = images[:] if stackable(network.body, task.shape) else images
-    fit_evaluator(network, shown, torch.stack([labels, labels], 1).repeat(times, 1), recipe, seed)
+    fit_evaluators([network], [shown], [torch.stack([labels, labels], 1).repeat(times, 1)], recipe, [seed])
     return channels_last(folded(network))
 
 

@@ -18,7 +18,7 @@ from uproar.protocols.evaluator import (
     evaluator_epochs,
     evaluator_scores,
     families_for,
-    fit_evaluator,
+    fit_evaluators,
     mask_pool,
 )
 from uproar.protocols.mask_assignment import RandomBlocks, block_centres, moved_to, random_places
@@ -153,7 +153,7 @@ def test_a_stack_in_larger_batches_is_what_fit_does_with_less_momentum(task):
     )
     labels = torch.arange(96)[:, None] % torch.tensor([3, 2])
     quick, plain = (build_evaluator(spec, task, 1, 0).double() for _ in range(2))
-    fit_evaluator(quick, images, labels, recipe, 4)
+    fit_evaluators([quick], [images], [labels], recipe, [4])
     larger = Recipe(epochs=1, batch=32, lr=0.02 * 4 * (1 - 0.9**2) / (1 - 0.9), momentum=0.9**2)
     fit(plain, images, labels, larger, 4)
     assert not torch.equal(plain.second.weight, torch.zeros_like(plain.second.weight))

@@ -20,7 +20,7 @@ from uproar.storage.store import Store
 from uproar.study import mask_readers, shards
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
-from uproar.study.evaluators import FACTORS
+from uproar.study.evaluators import FACTORS, Evaluators
 from uproar.study.image_evidence import NO_CLASS, ImageEvidence
 from uproar.study.plan import plan
 from uproar.study.run import run_study
@@ -114,6 +114,46 @@ def test_a_new_estimator_changes_nothing_that_is_there(judged, tmp_path):
     todo = plan(more, Store(root))
     assert {job.kind for job in todo.jobs} == {"explain", "judge", "score"}, "no network is trained"
     assert {cell.estimator for job in todo.jobs for cell in job.cells} == {"ig"}
+
+
+def test_evaluators_of_several_replicates_are_one_job_and_the_same_to_the_bit_as_each_alone(tmp_path):
+    study, (together, apart) = study_with(model="cnn-small", seeds=3), (tmp_path / "together", tmp_path / "apart")
+    (job,) = [job for job in plan(study, Store(together)).jobs if job.kind == "evaluator"]
+    assert job.seeds == (0, 1, 2) and len(job.needs) == 3
+    run_study(study, together, 1)
+    for seed in (2, 0, 1):
+        run_study(study.with_changes(seeds=[seed]), apart, 1)
+    assert not plan(study, Store(apart)).jobs
+    first, second = Store(together), Store(apart)
+    keys = list(first.keys("evaluator"))
+    assert len(keys) == 3 and set(keys) == set(second.keys("evaluator"))
+    for key in keys:
+        one, other = (store.read("evaluator", key).arrays for store in (first, second))
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_networks_that_are_no_stack_are_jobs_of_their_own(tmp_path):
+    for changes in (
+        {"task": "planted(size=16, classes=3, train=60, test=30)"},
+        {"recipe": {"epochs": 1, "augment": ["flip"]}},
+    ):
+        todo = plan(study_with(model="cnn-small", seeds=3, **changes), Store(tmp_path))
+        assert [job.seeds for job in todo.jobs if job.kind == "evaluator"] == [(0,), (1,), (2,)]
+
+
+def test_one_evaluator_that_cannot_be_trained_takes_no_other_with_it(tmp_path, monkeypatch):
+    prepared = Evaluators._prepared
+
+    def fails(self, seed):
+        if seed == 1:
+            raise RuntimeError("not this one")
+        return prepared(self, seed)
+
+    monkeypatch.setattr(Evaluators, "_prepared", fails)
+    results = uproar.run(study_with(model="cnn-small", seeds=3, checks=[]), store=tmp_path, jobs=1)
+    by_seed = results.own_cells.groupby("seed")["status"].agg(set)
+    assert by_seed[0] == by_seed[2] == {"done"} and by_seed[1] == {"failed"}
+    assert results.problems["reason"].str.startswith("the evaluator could not be trained").all()
 
 
 def test_roar_takes_over_the_maps_of_test_images(tmp_path):

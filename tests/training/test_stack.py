@@ -148,3 +148,26 @@ def test_what_cannot_be_stacked_is_trained_in_turn():
     fit_all(models, images, TASK.train.labels, recipe, 0)
     (alone,) = fresh(TASK, 1, "resnet-small(width=4)")
     assert same(models[1], fit(alone, images[1], TASK.train.labels, recipe, 0))
+
+
+def test_networks_with_seeds_of_their_own_are_what_each_is_alone_to_the_bit():
+    """Each takes its images in its own order, and its scores go through its own last layer."""
+    images, wanted, recipe = versions(TASK, 3), labels(3), Recipe(epochs=2, batch=20)
+
+    def trained(rows):
+        torch.manual_seed(0)
+        behind = [nn.Linear(3, 3) for _ in images]
+        models, chosen = fresh(TASK, len(rows)), [behind[i] for i in rows]
+        held, own = [images[i] for i in rows], [wanted[i] for i in rows]
+        fit_stack(models, held, own, recipe, [10 + i for i in rows], behind=chosen)
+        return list(zip(models, chosen, strict=True))
+
+    whole = trained([0, 1, 2])
+    for rows in ([0], [2], [1, 2], [2, 0]):
+        for (model, last), i in zip(trained(rows), rows, strict=True):
+            assert same(model, whole[i][0]) and same(last, whole[i][1]), (rows, i)
+    alone = fresh(TASK, 1)[0]
+    torch.manual_seed(0)
+    behind = [nn.Linear(3, 3) for _ in images]
+    fit_stack([alone], images[:1], wanted[:1], recipe, 11, behind=behind[:1])
+    assert not same(alone, whole[0][0]), "the seed decides the order of the images"

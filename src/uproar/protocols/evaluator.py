@@ -239,22 +239,29 @@ def evaluator_recipe(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"epochs": 1, "label_smoothing": 0.0})
 
 
-def fit_evaluator(
-    network: EvaluatorNetwork, images: Tensor | ReadByRows, labels: Tensor, recipe: Recipe, seed: int
+def fit_evaluators(
+    networks: Sequence[EvaluatorNetwork],
+    images: Sequence[Tensor | ReadByRows],
+    labels: Sequence[Tensor],
+    recipe: Recipe,
+    seeds: Sequence[int],
 ) -> None:
-    """Train an evaluator in place; `labels` are those of every image and target.
+    """Train evaluators in place, each on its own images; `labels` are those of every image and target.
 
-    Small networks on tiny images are trained as a stack of one, which is quicker, in larger batches.
+    Small networks on tiny images are trained as a stack, which is quicker, in larger batches: what each becomes does
+    not depend on the others.
     """
-    if stacks(network, images[:2].shape[1:], recipe):
+    if stacks(networks[0], images[0][:2].shape[1:], recipe):
+        bodies, behind = [network.body for network in networks], [network.second for network in networks]
         larger = _in_larger_batches(evaluator_recipe(recipe))
-        fit_stack([network.body], [images], [labels], larger, seed, behind=network.second)  # type: ignore[list-item]
-    else:
-        fit(network, images, labels, evaluator_recipe(recipe), seed)
+        fit_stack(bodies, images, labels, larger, seeds, behind=behind)  # type: ignore[arg-type]
+        return
+    for network, own, wanted, seed in zip(networks, images, labels, seeds, strict=True):
+        fit(network, own, wanted, evaluator_recipe(recipe), seed)
 
 
 def stacks(network: EvaluatorNetwork, shape: Sequence[int], recipe: Recipe) -> bool:
-    """Whether an evaluator of images of this shape is trained as a stack of one, which reads many images at a time."""
+    """Whether evaluators of images of this shape are trained as a stack, which reads many images at a time."""
     return recipe.plain and stackable(network.body, shape)
 
 

@@ -112,7 +112,7 @@ def _bytes(job: Job, bench: Bench) -> float:
         return len(job.cells) * len(bench.inputs.judged_rows) * 16.0
     if job.kind in ("train", "evaluator", "fine-tune"):
         model = build(bench.spec, bench.task, 0)
-        return sum(p.numel() * p.element_size() for p in model.state_dict().values())
+        return max(1, len(job.seeds)) * sum(p.numel() * p.element_size() for p in model.state_dict().values())
     return len(job.cells) * test * len(bench.task.classes) * 2
 
 

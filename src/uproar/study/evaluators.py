@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from uproar.protocols.evaluator import (
     begin_as,
     build_evaluator,
     evaluator_scores,
-    fit_evaluator,
+    fit_evaluators,
     mask_pool,
     stacks,
 )
@@ -41,6 +41,7 @@ from uproar.study.keys import Keys
 from uproar.training import channels_last, predict
 from uproar.training.calibrate import inverse_temperature
 from uproar.training.evaluate import BATCH
+from uproar.training.stack import LARGEST
 
 FACTORS = "inverse_temperatures"
 """The array of an evaluator's item that holds what its scores are multiplied with, by half of the images and target."""
@@ -52,6 +53,17 @@ HELD = 2**24
 """Numbers of all masked training images up to which they are made at once, not batch by batch; a stack reads ahead."""
 MASKS = 2
 """Masks of each test image that the temperature is fitted with."""
+
+
+class _Untrained(NamedTuple):
+    """An evaluator before its training."""
+
+    network: EvaluatorNetwork
+    shown: Any
+    """The masked images, by row."""
+    labels: Tensor
+    pool: Tensor
+    """The rankings that masks are made from."""
 
 
 class Evaluators:
@@ -67,7 +79,7 @@ class Evaluators:
         key, store = self.keys.evaluator(seed), self.inputs.store
         if self._last is not None and self._last[0] == key:
             return self._last[1]
-        item = store.once("evaluator", key, lambda: self._train(seed))
+        item = store.once("evaluator", key, lambda: self._trained([seed])[0])
         network = self._fresh(seed)
         weights = {n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != FACTORS}
         network.load_state_dict(weights)
@@ -86,10 +98,39 @@ class Evaluators:
         except BadInput:
             return build_evaluator(spec, self.inputs.task, 0, seed)
 
-    def _train(self, seed: int) -> Item:
+    def groups(self, seeds: Sequence[int], most: int) -> list[tuple[int, ...]]:
+        """Replicates by which of their evaluators are trained at once: alike ones as a stack, others alone."""
+        setting, shape = self.inputs.setting, self.inputs.task.shape
+        if shape[1] * shape[2] > LARGEST or len({setting.evaluator_model(seed, shape) for seed in seeds}) > 1:
+            return [(seed,) for seed in seeds]
+        alike = not setting.recipe.augment and stacks(self._fresh(seeds[0]), shape, setting.recipe)
+        together = most if alike else 1
+        return [tuple(seeds[part]) for part in spans(len(seeds), together)]
+
+    def train(self, seeds: Sequence[int]) -> None:
+        """Train the evaluators of some replicates that the store lacks, all at once."""
+        lacking = [seed for seed in seeds if not self.inputs.store.has("evaluator", self.keys.evaluator(seed))]
+        for seed, item in zip(lacking, self._trained(lacking) if lacking else (), strict=True):
+            self.inputs.store.write("evaluator", self.keys.evaluator(seed), item)
+
+    def _trained(self, seeds: Sequence[int]) -> list[Item]:
+        """What is kept of the evaluators of some replicates."""
         started = time.perf_counter()
+        every = [self._prepared(seed) for seed in seeds]
+        networks, labels = [one.network for one in every], [one.labels for one in every]
+        fit_evaluators(networks, [one.shown for one in every], labels, self.inputs.setting.recipe, seeds)
+        factors = [
+            self._calibrated(self._for_judging(one.network), one.pool, self.base_models.get(seed)[1], seed)
+            for seed, one in zip(seeds, every, strict=True)
+        ]
+        facts = {"seconds": (time.perf_counter() - started) / len(seeds), "device": str(self.inputs.device)}
+        both = zip(networks, factors, strict=True)
+        return [Item({**kept_weights(network), FACTORS: own}, facts) for network, own in both]
+
+    def _prepared(self, seed: int) -> _Untrained:
+        """A replicate's evaluator before its training, and what it is trained on."""
         task, setting = self.inputs.task, self.inputs.setting
-        base, base_item = self.base_models.get(seed)
+        base = self.base_models.get(seed)[0]
         network = self._fresh(seed)
         if setting.evaluator_begins_explained(seed, task.shape):
             begin_as(network, base)
@@ -102,10 +143,7 @@ class Evaluators:
         few = len(images) * math.prod(task.shape) <= HELD and not task.train.streams
         if few and not stacks(network, task.shape, setting.recipe):
             shown = torch.cat([shown[part] for part in spans(len(images), self.at_once)])
-        fit_evaluator(network, shown, labels.repeat(times, 1), setting.recipe, seed)
-        factors = self._calibrated(self._for_judging(network), pool, base_item, seed)
-        arrays = {**kept_weights(network), FACTORS: factors}
-        return Item(arrays, {"seconds": time.perf_counter() - started, "device": str(self.inputs.device)})
+        return _Untrained(network, shown, labels.repeat(times, 1), pool)
 
     def shown(self, seed: int, split: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
         """What an evaluator sees of images whose pixels are removed; random fills are drawn by row."""

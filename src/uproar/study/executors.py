@@ -22,7 +22,7 @@ from uproar.errors import BadInput, UproarError
 from uproar.storage.backends import is_private
 from uproar.study import worker_process
 from uproar.study.cell import Failed, Outcome, Unit
-from uproar.study.job import Job
+from uproar.study.job import Job, evaluator_of
 from uproar.study.run_job import Report, run_job
 
 ATTEMPTS = 2
@@ -187,8 +187,9 @@ class Processes:
 
 def failure_report(job: Job, reason: str, notices: Sequence[str] = ()) -> Report:
     """The report of a job whose process could not tell how it ended."""
-    alone: str | Unit = {"evaluator": "evaluator", "fine-tune": job.id}.get(job.kind, "base")
-    outcomes: dict[str | Unit, Outcome] = dict.fromkeys([*job.names, *job.cells] or [alone], Failed(reason))
+    alone = job.id if job.kind == "fine-tune" else "base"
+    units = [*job.names, *job.cells, *map(evaluator_of, job.seeds)]
+    outcomes: dict[str | Unit, Outcome] = dict.fromkeys(units or [alone], Failed(reason))
     return Report(job, outcomes, 0.0, list(notices))
 
 

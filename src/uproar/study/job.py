@@ -10,6 +10,8 @@ from uproar.study.settings import Setting
 from uproar.study.shards import Shard
 from uproar.training import FineTuning
 
+_EVALUATOR = "evaluator "
+
 
 @dataclass(frozen=True)
 class Job:
@@ -35,6 +37,8 @@ class Job:
     """Explain: test images alone, of which nobody is trained."""
     tuning: FineTuning | None = None
     """Fine-tune: how."""
+    seeds: tuple[int, ...] = ()
+    """Evaluator: the replicates whose evaluators are trained at once, `seed` the first of them."""
     cost: float = 1.0
     """Expected work, in images passed forward and backward."""
 
@@ -50,7 +54,8 @@ class Job:
         if self.kind == "train":
             return f"train {self.setting.model} seed {self.seed}"
         if self.kind == "evaluator":
-            return f"train the evaluator of {self.setting.model} seed {self.seed}"
+            whose = f"seed {self.seed}" if len(self.seeds) == 1 else f"seeds {', '.join(map(str, self.seeds))}"
+            return f"train the evaluator of {self.setting.model} {whose}"
         if self.kind == "fine-tune":
             return f"fine-tune {self.setting.model} seed {self.seed}"
         if self.kind == "explain":
@@ -64,6 +69,20 @@ class Job:
             return f"{first}{more}"
         names = dict.fromkeys(cell.estimator for cell in self.cells)  # type: ignore[union-attr]
         return f"{self.kind} {', '.join(names)} seed {self.seed}"
+
+
+def evaluator_of(seed: int) -> str:
+    """What a report calls the evaluator of a replicate."""
+    return f"{_EVALUATOR}{seed}"
+
+
+def is_evaluator(unit: str | Unit) -> bool:
+    """Whether something that a report speaks of is an evaluator.
+
+    >>> is_evaluator(evaluator_of(3)), is_evaluator("base")
+    (True, False)
+    """
+    return isinstance(unit, str) and unit.startswith(_EVALUATOR)
 
 
 def place(setting: Setting, seed: int) -> str:

@@ -89,10 +89,13 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     for job in (job for jobs in base_jobs.values() for job in jobs):
         for name in job.names:
             explain_jobs[ImageRanking(bench.chain(name), job.seed, job.crossed)].append(job.id)
+    evaluators = _evaluator_jobs(bench, missing, base_jobs)
     for seed in seeds:
         cells = [cell for cell in missing if cell.seed == seed]
         scored = [unit for unit in unscored if unit.seed == seed]
-        total.jobs += base_jobs[seed] + _cell_jobs(bench, cells, base_jobs[seed], explain_jobs)
+        own = [evaluators[seed]] if seed in evaluators else []
+        total.jobs += [*base_jobs[seed], *(job for job in own if job.seed == seed)]
+        total.jobs += _cell_jobs(bench, cells, base_jobs[seed], own, explain_jobs)
         tunings = _fine_tuning_jobs(bench, seed, scored, base_jobs[seed])
         total.jobs += tunings.values()
         for images in dict.fromkeys(unit.images for unit in scored):
@@ -179,7 +182,11 @@ def _base_jobs(
 
 
 def _cell_jobs(
-    bench: Bench, missing: list[Cell], base_jobs: list[Job], explain_jobs: Mapping[ImageRanking, list[str]]
+    bench: Bench,
+    missing: list[Cell],
+    base_jobs: list[Job],
+    evaluators: list[Job],
+    explain_jobs: Mapping[ImageRanking, list[str]],
 ) -> list[Job]:
     """Jobs that train, with all tests of their networks, and one per estimator on which a network is asked alone.
 
@@ -197,9 +204,7 @@ def _cell_jobs(
     for cells in _read_together(bench, [cell for cell in missing if protocol_named(cell.protocol).reads_mask]):
         fixed["judge", f"masks of {', '.join(dict.fromkeys(cell.estimator for cell in cells))}"] = cells
     train = tuple(job.id for job in base_jobs if job.kind == "train" and job.fold is None)
-    judged = [cells for (kind, _), cells in fixed.items() if kind == "judge"]
-    jobs = _evaluator_jobs(bench, judged[0][0].seed, train) if judged else []
-    network = {"evaluate": train, "judge": tuple(job.id for job in jobs) or train}
+    network, jobs = {"evaluate": train, "judge": (*train, *(job.id for job in evaluators))}, list[Job]()
     for group in retrained.values():
         for cells, trained in _chunks(bench, group):
             cost = _training_cost(bench) * trained
@@ -231,14 +236,23 @@ def _reading_cost(bench: Bench, cells: Sequence[Cell]) -> float:
     return 2.0 * STEPS * BATCH * sum(not bench.store.has("reader", key) for key in keys)
 
 
-def _evaluator_jobs(bench: Bench, seed: int, train: tuple[str, ...]) -> list[Job]:
-    """The training of a replicate's evaluator, if it is still to be done."""
-    if bench.store.has("evaluator", bench.keys.evaluator(seed)):
-        return []
-    images = len(bench.task.train)
-    cost = float(images * bench.setting.evaluator_epochs(seed, bench.task.shape, images))
-    name = f"{place(bench.setting, seed)}/evaluator"
-    return [Job(name, "evaluator", bench.setting, seed, needs=train, cost=cost)]
+def _evaluator_jobs(bench: Bench, missing: Sequence[Cell], base_jobs: Mapping[int, Sequence[Job]]) -> dict[int, Job]:
+    """By replicate, the training of the evaluator that its cells ask, if it is still to be done.
+
+    Evaluators that are trained as a stack are one job of several replicates.
+    """
+    asked = dict.fromkeys(cell.seed for cell in missing if protocol_named(cell.protocol).evaluator)
+    lacking = [seed for seed in asked if not bench.store.has("evaluator", bench.keys.evaluator(seed))]
+    images, jobs = len(bench.task.train), dict[int, Job]()
+    for seeds in bench.evaluators.groups(lacking, STACK) if lacking else ():
+        epochs = sum(bench.setting.evaluator_epochs(seed, bench.task.shape, images) for seed in seeds)
+        needs = tuple(
+            job.id for seed in seeds for job in base_jobs.get(seed, ()) if job.kind == "train" and job.fold is None
+        )
+        name = f"{place(bench.setting, seeds[0])}/evaluator"
+        job = Job(name, "evaluator", bench.setting, seeds[0], needs=needs, seeds=seeds, cost=float(images * epochs))
+        jobs |= dict.fromkeys(seeds, job)
+    return jobs
 
 
 def _explain_jobs(
@@ -318,7 +332,7 @@ def trainings(job: Job, bench: Bench) -> int:
     if job.kind == "train":
         return int(bench.setting.weights is None)
     if job.kind in ("evaluator", "fine-tune"):
-        return 1
+        return max(1, len(job.seeds))
     if job.kind != "retrain":
         return 0
     return len({bench.keys.training(cell) for cell in job.cells if isinstance(cell, Cell)})

@@ -12,7 +12,7 @@ from uproar.storage.store import Store
 from uproar.study.cell import NO_BASE, Done, Failed, Outcome, TrialBatch, Unit
 from uproar.study.executors import Executor, executor, workers
 from uproar.study.grid import check_fractions
-from uproar.study.job import Job
+from uproar.study.job import Job, evaluator_of, is_evaluator
 from uproar.study.plan import Plan, plan
 from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
@@ -217,12 +217,15 @@ def _settle(report: Report, ended: dict[str, Report], progress: Progress, listen
 
 
 def _blocked(job: Job, ended: dict[str, Report]) -> Report | None:
-    """The report of a job that cannot run because what it needs was skipped or failed."""
-    for need in job.needs:
+    """The report of a job that cannot run because what it needs was skipped or failed.
+
+    Of several evaluators that are trained at once each says for itself why it cannot be.
+    """
+    for need in job.needs if len(job.seeds) < 2 else ():
         for unit, outcome in ended[need].outcomes.items():
-            mine = unit in ("base", "evaluator") or unit in _estimators(job)
+            mine = unit in ("base", evaluator_of(job.seed)) or unit in _estimators(job)
             if mine and not isinstance(outcome, Done):
-                units: list[str | Unit] = [*job.names, *job.cells]
+                units: list[str | Unit] = [*job.names, *job.cells, *map(evaluator_of, job.seeds)]
                 return Report(job, dict.fromkeys(units, _inherited(unit, outcome)), 0.0)
     return None
 
@@ -234,6 +237,6 @@ def _estimators(job: Job) -> set[str]:
 def _inherited(unit: str | Unit, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Failed) and unit == "base":
         return Failed(f"{NO_BASE}: {outcome.reason}", outcome.traceback)
-    if isinstance(outcome, Failed) and unit == "evaluator":
+    if isinstance(outcome, Failed) and is_evaluator(unit) and not outcome.reason.startswith(NO_BASE):
         return Failed(f"the evaluator could not be trained: {outcome.reason}", outcome.traceback)
     return outcome

@@ -14,7 +14,7 @@ from uproar.models.output_kind import assuming_output
 from uproar.plugins.loading import describe_error
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Done, Failed, Outcome, ScoreCell, Skipped, Unit, by_estimator
-from uproar.study.job import Job
+from uproar.study.job import Job, evaluator_of
 from uproar.study.settings import Setting
 
 ATTEMPTS = 3
@@ -84,7 +84,11 @@ def _train(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
 
 
 def _train_evaluator(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
-    return {"evaluator": attempt(lambda: bench.evaluators.get(job.seed), bench)}
+    """All at once; if that fails, one by one, so that only the guilty one fails."""
+    together = attempt(lambda: bench.evaluators.train(job.seeds), bench)
+    if isinstance(together, Done) or len(job.seeds) == 1:
+        return {evaluator_of(seed): together for seed in job.seeds}
+    return {evaluator_of(s): attempt(lambda s=s: bench.evaluators.train([s]), bench) for s in job.seeds}  # type: ignore[misc]
 
 
 def _fine_tune(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:

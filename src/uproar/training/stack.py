@@ -71,15 +71,17 @@ def fit_stack(
     images: Sequence[Tensor | Rows],
     labels: Sequence[Tensor],
     recipe: Recipe,
-    seed: int,
+    seed: int | Sequence[int],
     kind: Kind = "softmax",
-    behind: nn.Module | None = None,
+    behind: Sequence[nn.Module] | None = None,
     known: Sequence[Tensor] | None = None,
 ) -> None:
     """Train each network on its own images and labels, as many as the others', in place: as `fit` would with this seed.
 
-    `behind` is what the scores of a single network go through, and is trained with it. `known` are scores of each
-    network's images that its own are added to, (n, classes): it learns what they lack.
+    Several seeds are one for each network, which then takes its images in an order of its own, and none of them is
+    augmented. `behind` is what the
+    scores of each network go through, and is trained with it. `known` are scores of each network's images that its own
+    are added to, (n, classes): it learns what they lack.
     """
     if not len(labels[0]):
         raise BadInput("There are no images to train on.")
@@ -88,17 +90,19 @@ def fit_stack(
     n, k = len(labels[0]), len(models)
     batch = min(recipe.batch, n)
     per_epoch = n // batch
-    order, rng = generator(seed, "batches"), generator(seed, "augmentation")
-    more = [] if behind is None else [*behind.parameters()]
+    seeds = [seed] if isinstance(seed, int) else [*seed]
+    orders, rng = [generator(own, "batches") for own in seeds], generator(seeds[0], "augmentation")
+    more = [weight for module in behind or () for weight in module.parameters()]
     optimiser = Optimiser([stack.flat, *more], recipe)
     for epoch in range(recipe.epochs):
-        rows = torch.randperm(n, generator=order)[: per_epoch * batch]
+        rows = torch.stack([torch.randperm(n, generator=order)[: per_epoch * batch] for order in orders])
         for i, (x, (wanted, *given)) in enumerate(_batches(read, tables, rows, batch)):
             seen = augment(x, recipe.augment, rng).unflatten(1, (k, -1))
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
             scores = scores + given[0] if given else scores
             # one loss at a time: the rows of a network must not be dealt out with those of another
-            asked = scores.unbind() if behind is None else [behind(own) for own in scores.unbind()]
+            asked = [*scores.unbind()]
+            asked = asked if behind is None else [last(own) for last, own in zip(behind, asked, strict=True)]
             pairs = zip(asked, wanted, strict=True)
             losses = [training_loss(own, y, kind, recipe.label_smoothing) for own, y in pairs]
             gradients = torch.autograd.grad(losses, [*stack.weights, *more])
@@ -109,21 +113,40 @@ def fit_stack(
 
 
 def _reader(models: Sequence[SmallCNN], images: Sequence[Tensor | Rows]) -> Callable[[Tensor], Tensor]:
-    """What reads some rows as the networks see them, normalised: (rows, networks · channels, height, width)."""
+    """What reads some rows as the networks see them, normalised: (rows, networks · channels, height, width).
+
+    The rows are those of all networks, (1, rows), or of each, (networks, rows).
+    """
     pairs = list(zip(models, images, strict=True))
     held = [model.normalise(x) for model, x in pairs if isinstance(x, Tensor)]
     if len(held) == len(pairs):
-        return torch.stack(held, 1).flatten(1, 2).__getitem__
-    return lambda rows: torch.cat([model.normalise(x[rows]) for model, x in pairs], 1)
+        whole = torch.stack(held, 1).flatten(1, 2)
+        return lambda rows: whole[rows[0]] if len(rows) == 1 else torch.cat(_of_each(held, rows), 1)
+
+    def read(rows: Tensor) -> Tensor:
+        of_each = zip(pairs, rows.expand(len(pairs), -1), strict=True)
+        return torch.cat([model.normalise(x[own]) for (model, x), own in of_each], 1)
+
+    return read
 
 
 def _batches(
     read: Callable[[Tensor], Tensor], tables: Sequence[Tensor], rows: Tensor, batch: int
 ) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
     """Images in batches, and their columns of each table (network, image, …); several batches are read together."""
-    for some in rows.split(AHEAD * batch):
-        columns = [table.index_select(1, some).split(batch, 1) for table in tables]
+    for some in rows.split(AHEAD * batch, 1):
+        columns = [_columns(table, some).split(batch, 1) for table in tables]
         yield from zip(read(some).split(batch), zip(*columns, strict=True), strict=True)
+
+
+def _columns(table: Tensor, rows: Tensor) -> Tensor:
+    """Some columns of a table (network, …): the same of all, rows (1, n), or of each network its own, (networks, n)."""
+    return table.index_select(1, rows[0]) if len(rows) == 1 else torch.stack(_of_each(table, rows))
+
+
+def _of_each(tables: Sequence[Tensor] | Tensor, rows: Tensor) -> list[Tensor]:
+    """Each network's own rows of its own table."""
+    return [own[some] for own, some in zip(tables, rows, strict=True)]
 
 
 class _Stack:
