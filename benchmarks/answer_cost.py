@@ -10,7 +10,8 @@ one epoch is run under both protocols, so that what a process does once (imports
 
 The evaluator takes seconds, ROAR minutes, and other processes lengthen processor time too. ROAR is therefore run replicate by replicate, and the
 evaluator for all replicates before the first, between them and after the last, each time in a new folder that has the base networks alone. The
-median of its times is compared with the sum of ROAR's; the single times are printed too. Target: a tenth.
+median of its times is compared with the sum of ROAR's; the single times are printed too. Target: a tenth. What the checks of sanity and stability
+add, which raise flags and change no score, is measured after each run of the evaluator, and the ratio with them is printed too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 import torch
 
 import uproar
+from uproar.metrics.flagging import CHECKS
 from uproar.storage.store import Store
 from uproar.study.bench import bench_for
 from uproar.study.run import run_study
@@ -79,7 +81,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     judged, retrained = (
-        study_for(given.task, given.seeds, given.epochs, name, given.test) for name in ("evaluator", "roar")
+        study_for(given.task, given.seeds, given.epochs, name, given.test, checks=[]) for name in ("evaluator", "roar")
     )
     share = 1.0
     if given.retrained is not None:
@@ -93,33 +95,45 @@ def main() -> None:
         (setting,) = Setting.all_of(judged)
         bench = bench_for(setting, str(networks))
         base = processor_seconds(lambda: [bench.base_models.get(seed) for seed in judged.seeds])
-        evaluator, roar = interleaved(judged, retrained, networks)
-    report(given, base, evaluator, [seconds / share for seconds in roar])
+        evaluator, checks, roar = interleaved(judged, retrained, networks)
+    report(given, base, evaluator, checks, [seconds / share for seconds in roar])
 
 
-def interleaved(judged: uproar.Study, retrained: uproar.Study, networks: Path) -> tuple[list[float], list[float]]:
-    """Times of the evaluator, one more than replicates, and of each replicate of ROAR, all from the same base networks."""
+def interleaved(
+    judged: uproar.Study, retrained: uproar.Study, networks: Path
+) -> tuple[list[float], list[float], list[float]]:
+    """Times of the evaluator and of its checks, one more than replicates, and of each replicate of ROAR.
 
-    def again(name: str, study: uproar.Study) -> float:
+    All begin with the same base networks.
+    """
+
+    def again(name: str, *studies: uproar.Study) -> list[float]:
         store = shutil.copytree(networks, networks.with_name(name))
-        return processor_seconds(lambda: run_study(study, store, 1))
+        return [processor_seconds(lambda study=study: run_study(study, store, 1)) for study in studies]
 
-    evaluator, roar = [again("evaluator", judged)], []
+    checked = judged.with_changes(checks=CHECKS)
+    answers, roar = [again("evaluator", judged, checked)], []
     for seed in retrained.seeds:
-        roar.append(again(f"roar-{seed}", retrained.with_changes(seeds=[seed])))
-        evaluator.append(again(f"evaluator-{seed}", judged))
-    return evaluator, roar
+        roar += again(f"roar-{seed}", retrained.with_changes(seeds=[seed]))
+        answers.append(again(f"evaluator-{seed}", judged, checked))
+    evaluator, checks = zip(*answers, strict=True)
+    return [*evaluator], [*checks], roar
 
 
-def report(given: argparse.Namespace, base: float, evaluator: list[float], roar: list[float]) -> None:
+def report(
+    given: argparse.Namespace, base: float, evaluator: list[float], checks: list[float], roar: list[float]
+) -> None:
     """Print the times and their ratio."""
-    once, total = statistics.median(evaluator), sum(roar)
+    once, total, more = statistics.median(evaluator), sum(roar), statistics.median(checks)
     print(f"{given.task}, {len(METHODS)} methods, 5 fractions, {given.seeds} replicates; seconds of processor time")
     print(
         f"base networks {base:.1f}, evaluator {once:.1f} (median of {listed(evaluator)}), ROAR {total:.1f} ({listed(roar)})"
     )
     print(
         f"ROAR / evaluator {total / once:.1f} (target {TARGET:g}), base networks included {(base + total) / (base + once):.1f}"
+    )
+    print(
+        f"checks {more:.1f} more (median of {listed(checks)}); ROAR / (evaluator and checks) {total / (once + more):.1f}"
     )
 
 
