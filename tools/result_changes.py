@@ -32,7 +32,7 @@ def _study(name: str, old: Path, new: Path) -> Iterable[str]:
     yield f"## {name}"
     claims = _table(old, new, "claims.csv", CLAIM, "outcome")
     verdicts = _table(old, new, "verdicts.csv", VERDICT, "verdict")
-    same = (old / "claims.csv").read_bytes() == (new / "claims.csv").read_bytes()
+    same = all((old / name).read_bytes() == (new / name).read_bytes() for name in ("claims.csv", "facts.json"))
     if not claims and not verdicts:
         yield "Not made again: the page is that of the earlier version." if same else "No outcome changed."
     yield from (part for part in (claims, verdicts) if part)

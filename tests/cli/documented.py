@@ -91,8 +91,6 @@ COMPUTED = {
         "cnn-small(width=4)",
         "--methods",
         "grad",
-        "--budget",
-        "2s",
     ],
     "uproar run --protocols evaluator": [*TINY, "--estimators", "random,grad", "--out", "runs/judged"],
     "uproar audit runs/digits": ["--audits", "variation", "--jobs", "1"],

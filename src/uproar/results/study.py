@@ -211,7 +211,7 @@ class Results:
     @property
     def metric_rows(self) -> pd.DataFrame:
         """The rows of `scores` that are metrics, not checks."""
-        return self.scores[~self.scores["check"].astype(bool)]
+        return self.scores[~self.scores["check"].eq(True)]
 
     @property
     def own_cells(self) -> pd.DataFrame:
