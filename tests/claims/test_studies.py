@@ -16,7 +16,15 @@ from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
 from uproar.results.claim_outcome import OUTCOMES
 from uproar.study.bundled import shipped_studies, study_named, summary
-from uproar.study.families import ASKING, BESIDE, EVALUATOR, METRICS, RETRAINING, outlines_by_family, ratio_to_evaluator
+from uproar.study.cost_parts import (
+    BESIDE,
+    EVALUATOR,
+    METRICS,
+    NOT_RETRAINED,
+    RETRAINING,
+    outlines_by_part,
+    ratio_to_evaluator,
+)
 from uproar.study.grid import cells_of
 from uproar.study.outline import SPEED, outline
 from uproar.study.settings import Setting
@@ -115,13 +123,13 @@ def test_the_paper_study_of_hooker_is_counted_as_by_hand(no_data):
 def test_the_evaluator_is_counted_beside_roar_as_if_each_ran_alone(no_data):
     """A study of ROAR and KAR on ImageNet: 606 networks against the three explained ones and three evaluators."""
     study = study_named("hooker2019-paper")
-    families = outlines_by_family(study, outline(study))
-    assert list(families) == [BESIDE, RETRAINING, ASKING]
-    assert families[BESIDE].trainings == 3 + 3
-    assert families[RETRAINING].trainings == 3 + 3 * ((17 + 3) * 5 * 2 + 1)
+    sizes = outlines_by_part(study, outline(study))
+    assert list(sizes) == [BESIDE, RETRAINING, NOT_RETRAINED]
+    assert sizes[BESIDE].trainings == 3 + 3
+    assert sizes[RETRAINING].trainings == 3 + 3 * ((17 + 3) * 5 * 2 + 1)
     both = outline(study.with_changes(protocols=["roar", "kar"], metrics=(), audits=()))
     alone = outline(study.with_changes(protocols=["evaluator"], metrics=(), audits=()))
-    assert ratio_to_evaluator(families) == both.operations / alone.operations > 100
+    assert ratio_to_evaluator(sizes) == both.operations / alone.operations > 100
 
 
 def test_a_study_with_metrics_and_audits_has_a_row_for_each(no_data):
@@ -135,11 +143,11 @@ def test_a_study_with_metrics_and_audits_has_a_row_for_each(no_data):
             "metrics": ["deletion(steps=10)"],
         }
     )
-    families = outlines_by_family(study, outline(study))
-    assert list(families) == [EVALUATOR, RETRAINING, METRICS]
-    assert families[METRICS].trainings == 2 and families[METRICS].shown > 0
-    assert families[EVALUATOR].trainings == 2 + 2
-    assert families[RETRAINING].shown + families[EVALUATOR].shown + families[METRICS].shown == outline(study).shown
+    sizes = outlines_by_part(study, outline(study))
+    assert list(sizes) == [EVALUATOR, RETRAINING, METRICS]
+    assert sizes[METRICS].trainings == 2 and sizes[METRICS].shown > 0
+    assert sizes[EVALUATOR].trainings == 2 + 2
+    assert sizes[RETRAINING].shown + sizes[EVALUATOR].shown + sizes[METRICS].shown == outline(study).shown
 
 
 def test_maps_of_metrics_are_counted_and_not_kept(no_data):

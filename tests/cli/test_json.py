@@ -99,7 +99,7 @@ def test_scores_and_studies_as_json(tmp_path, capsys):
     output, code = printed(capsys, "validate", *RUN.split()[1:-2], "--json", "--out", tmp_path / "run")
     (study,) = output["studies"]
     assert study["to_do"]["cells"] > 0 and study["to_do"]["jobs"][0]["jobs"] == 2
-    assert {"family", "trainings", "trained", "explained", "shown", "gpu_hours"} <= set(study["families"][0])
+    assert {"part", "trainings", "trained", "explained", "shown", "gpu_hours"} <= set(study["parts"][0])
 
 
 @pytest.mark.parametrize("kind", list(Kind))

@@ -8,7 +8,7 @@ import pytest
 import uproar
 from tests.study.conftest import SMALL
 from uproar.errors import BadInput
-from uproar.metrics.flagging import CHECKED, CHECKS, FLAGGING
+from uproar.metrics.flagging import CHECK_IMAGES, CHECKS, FLAGGING
 from uproar.protocols.evaluator import judged_rows
 from uproar.results.flags import LIMITS
 from uproar.storage.store import Store
@@ -53,14 +53,14 @@ def test_a_check_is_the_metric_of_some_test_images(tmp_path):
     uproar.run(whole, store=tmp_path, jobs=1)
     bench, rows = bench_of(study, tmp_path), None
     for check in checks_of(study, bench.setting):
-        rows = judged_rows(bench.task.test, CHECKED).numpy()
+        rows = judged_rows(bench.task.test, CHECK_IMAGES).numpy()
         (unit,) = [
             one
             for one in scores_of(whole, bench.setting)
             if (one.estimator, one.metric) == (check.estimator, check.metric)
         ]
         some, every = evaluation(bench, check).arrays["value"], evaluation(bench, unit).arrays["value"]
-        assert len(some) == CHECKED < len(every)
+        assert len(some) == CHECK_IMAGES < len(every)
         np.testing.assert_allclose(some, every[rows], rtol=1e-5, atol=1e-6)
     assert rows is not None
 

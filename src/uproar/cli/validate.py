@@ -50,8 +50,8 @@ def validate(
 
     Without the data, cells, passes, storage and GPU hours follow from what is known of the set.
     """
+    from uproar.study.cost_parts import outlines_by_part
     from uproar.study.executors import workers  # torch loads slowly
-    from uproar.study.families import outlines_by_family
     from uproar.study.outline import outline
 
     given: list[str | None] = [*(studies or (None,))]
@@ -62,18 +62,18 @@ def validate(
         with watched(f"counting {chosen.name}"):
             size = outline(chosen)
         _print_outline(chosen, size)
-        families = outlines_by_family(chosen, size)
-        ratio = _print_families(chosen, families)
+        sizes = outlines_by_part(chosen, size)
+        ratio = _print_parts(chosen, sizes)
         rows: list[dict[str, object]] = [
-            {"family": name, **asdict(one), "gpu_hours": one.gpu_hours} for name, one in families.items()
+            {"part": name, **asdict(one), "gpu_hours": one.gpu_hours} for name, one in sizes.items()
         ]
         outlines.append({"study": chosen.name, **asdict(size), "gpu_hours": size.gpu_hours})
-        outlines[-1] |= {"families": rows, "retraining_per_evaluator": ratio}
+        outlines[-1] |= {"parts": rows, "retraining_per_evaluator": ratio}
         if not size.missing:
             root = folder_and_store(chosen, out, store)[1]
             cost, seconds = _print_estimate(chosen, root, count)
             for row in rows:
-                row["seconds"] = seconds.get(str(row["family"]))
+                row["seconds"] = seconds.get(str(row["part"]))
             jobs_by_kind = [{"kind": kind, "jobs": n, "seconds": each} for kind, (n, each) in cost.jobs.items()]
             outlines[-1]["to_do"] = {**asdict(cost), "jobs": jobs_by_kind}
         missing = missing or bool(size.missing)
@@ -90,14 +90,14 @@ def _print_estimate(study: Study, root: str, count: int) -> tuple[CostEstimate, 
     """Print what is still to be done and how long it would take on this machine, also each part alone; audits apart."""
     from uproar.storage.store import Store
     from uproar.study.cost_estimate import estimate
-    from uproar.study.families import study_families
+    from uproar.study.cost_parts import cost_parts
     from uproar.study.grid import check_fractions
 
     check_fractions(study, Store(root).root)
     with watched("planning and measuring the networks"):
         rates: dict[Setting, float] = {}
         cost = estimate(study, Store(root), count, rates)
-        parts = study_families(study) if len(study.protocol_list) > 1 or study.metrics else {}
+        parts = cost_parts(study) if len(study.protocol_list) > 1 or study.metrics else {}
         alone = {name: estimate(part, Store(root), count, rates).seconds for name, part in parts.items()}
     shape = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
     for kind, (jobs, seconds) in cost.jobs.items():
@@ -140,16 +140,16 @@ def _print_outline(study: Study, size: Outline) -> None:
         errors.print(f"[yellow]Missing:[/] {escape(sentence)}", soft_wrap=True)
 
 
-def _print_families(study: Study, families: Mapping[str, Outline]) -> float | None:
+def _print_parts(study: Study, sizes: Mapping[str, Outline]) -> float | None:
     """What each part of a study takes, side by side; how many times the evaluator retraining takes."""
-    from uproar.study.families import ratio_to_evaluator
+    from uproar.study.cost_parts import ratio_to_evaluator
 
-    if len(families) < 2:
+    if len(sizes) < 2:
         return None
     shown = table(
         f"Study {study.name}: each part as if alone", "part", ">trainings", ">trained", ">maps", ">shown", ">GPU time"
     )
-    for name, one in families.items():
+    for name, one in sizes.items():
         passes = (_short(one.trained), _short(one.explained), _short(one.shown))
         shown.add_row(name, f"{one.trainings:,}", *passes, _gpu_time(3600 * one.gpu_hours))
     output.print(shown)
@@ -158,7 +158,7 @@ def _print_families(study: Study, families: Mapping[str, Outline]) -> float | No
         "share count in each.",
         soft_wrap=True,
     )
-    ratio = ratio_to_evaluator(families)
+    ratio = ratio_to_evaluator(sizes)
     if ratio is not None:
         times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
         output.print(f"Retraining takes {times} times as many operations as the evaluator.")

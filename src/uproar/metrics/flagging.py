@@ -13,7 +13,7 @@ CHECKS = ("randomisation(order=whole)", "sensitivity_max(samples=1)")
 """What is asked where nobody names checks: one map more per image each."""
 FLAGGING = tuple(parse(check).name for check in CHECKS)
 """The metrics that raise flags."""
-CHECKED = 64
+CHECK_IMAGES = 64
 """Test images that are asked about in every replicate, drawn at random where there are more."""
 
 

@@ -75,19 +75,18 @@ def _points(side: Side) -> Callable[..., Points]:
     return points
 
 
-_MOST, _LEAST = _points("most"), _points("least")
-_SIDES: dict[Side, Callable[..., Points]] = {"most": _MOST, "least": _LEAST}
+_POINTS: dict[Side, Callable[..., Points]] = {"most": _points("most"), "least": _points("least")}
 
 
 def _both(shape: Sequence[int], **options: Any) -> list[Change]:
-    return [*flat(_MOST)(shape, **options), *flat(_LEAST)(shape, **options)]
+    return [change for points in _POINTS.values() for change in flat(points)(shape, **options)]
 
 
 def _curve(
     batch: Batch, outputs: Outputs, side: Side, *, fractions: Fractions, fill: str, by: By, points: Shown
 ) -> tuple[Tensor, Tensor]:
     """The curve of every image, and how many images it took beside those of the given fractions."""
-    shape, given = tuple(batch.x.shape[1:]), _SIDES[side]
+    shape, given = tuple(batch.x.shape[1:]), _POINTS[side]
     values = curve_of(batch, outputs, given(shape, fractions=fractions, fill=fill), by, blank_point(shape, fill=fill))
     if points == "all":
         return values, torch.zeros(len(values))
@@ -118,7 +117,7 @@ curve_metric = functools.partial(
     higher_is_better=False,
     biases=MORF_BIAS,
     formula="area under the accuracy against the share removed, most important first",
-    asks=flat(_MOST),
+    asks=flat(_POINTS["most"]),
     axis=of_pixels(axis, "removed"),
 )
 def road(
@@ -143,7 +142,7 @@ def road(
     higher_is_better=True,
     biases=LERF_BIAS,
     formula="area under the accuracy against the share removed, least important first",
-    asks=flat(_LEAST),
+    asks=flat(_POINTS["least"]),
     axis=of_pixels(axis, "removed", "The least important pixels go first."),
 )
 @options_of(road)

@@ -93,7 +93,7 @@ class Answer:
     model: str = ""
     checked: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
     """By flag, the methods that were asked whether they have it."""
-    found: tuple[str, ...] = ()
+    check_results: tuple[str, ...] = ()
     """What the checks found, a sentence each."""
 
     @cached_property
@@ -292,7 +292,7 @@ def answer_of_scores(scores: Scores) -> Answer:
         costs_in(scores.costs),
         {**_never_ranked(scores), **scores.left_out},
         checked=checked_by_scores(scores),
-        found=tuple(check_sentences(scores)),
+        check_results=tuple(check_sentences(scores)),
     )
 
 

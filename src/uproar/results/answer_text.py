@@ -208,7 +208,7 @@ def _labels(judges: Sequence[Judge]) -> str:
 
 def details_of(answer: Answer) -> tuple[str, ...]:
     """What decides, who disagrees, who cannot judge, what checks found, what would tell."""
-    lines = [_decided_by(answer), _trusted(answer), _disagreeing(answer), *_unable(answer), *answer.found]
+    lines = [_decided_by(answer), _trusted(answer), _disagreeing(answer), *_unable(answer), *answer.check_results]
     lines += [answer.would_tell, _left_out(answer)]
     return tuple(line for line in lines if line)
 

@@ -73,13 +73,11 @@ def check_sentences(scores: Scores) -> list[str]:
     for row in scores.table.itertuples():
         if math.isfinite(row.value) and not network_free(str(row.method)):
             found.setdefault(_name(str(row.metric)), []).append((float(row.value), int(row.n)))
-    asked = [(metric, *LIMITS[metric]) for metric in LIMITS if metric in found]
-    return [
-        _check_sentence(kind, limit, words, found[metric], scores.replicates) for metric, kind, limit, words in asked
-    ]
+    return [_check_sentence(metric, found[metric], scores.replicates) for metric in LIMITS if metric in found]
 
 
-def _check_sentence(kind: Kind, limit: float, words: str, found: list[tuple[float, int]], replicates: int) -> str:
+def _check_sentence(metric: str, found: list[tuple[float, int]], replicates: int) -> str:
+    kind, limit, words = LIMITS[metric]
     values = [value for value, _ in found]
     measured = words.format(f"{min(values):.2f} to {max(values):.2f}").replace("-", "−")
     several = f" in each of {replicates} replicates" if replicates > 1 else ""

@@ -46,6 +46,7 @@ def evaluations_of(
         "protocols": PROTOCOLS,
         "fractions": FRACTIONS,
         "seeds": tuple(range(seed, seed + REPLICATES)),
+        "checks": (),  # who chooses has made them
     }
     try:
         study = study_of(settings)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from uproar.expression import Call
 from uproar.metrics import metrics
-from uproar.metrics.flagging import CHECKED
+from uproar.metrics.flagging import CHECK_IMAGES
 from uproar.metrics.registry import read_metric
 from uproar.results.scores import Scores, is_ranked
 from uproar.results.study import IMAGE_SCORE_COLUMNS
@@ -92,7 +92,7 @@ def metric_scores(study: Study, bench: Bench) -> Scores | None:
 
 def check_scores(study: Study, bench: Bench) -> Scores | None:
     """What the checks say of the estimators over all replicates; None where nothing is finished."""
-    return _over_replicates(study, bench, study.check_names, CHECKED)
+    return _over_replicates(study, bench, study.check_names, CHECK_IMAGES)
 
 
 def _over_replicates(study: Study, bench: Bench, names: Sequence[str], images: int | None) -> Scores | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from uproar.errors import BadInput
 from uproar.estimators import Chain
-from uproar.metrics.flagging import CHECKED
+from uproar.metrics.flagging import CHECK_IMAGES
 from uproar.models import build
 from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named
@@ -52,7 +52,7 @@ def checks_of(study: Study, setting: Setting) -> list[ScoreCell]:
     """The checks of one task and model: of estimators that look at the network and can be asked for other maps."""
     chains = [chain for chain in study.chains if chain.is_method and not chain.is_direct and not chain.files]
     return [
-        ScoreCell(setting.task, setting.model, chain.name, check, seed, CHECKED)
+        ScoreCell(setting.task, setting.model, chain.name, check, seed, CHECK_IMAGES)
         for check in study.check_names
         for chain in chains
         for seed in study.seeds

@@ -171,9 +171,14 @@ def _maps(study: Study, size: TaskFacts, cells: list[Cell], scores: list[ScoreCe
 
 def _checking(study: Study, size: TaskFacts, scores: list[ScoreCell]) -> float:
     """Passes of the checks: two maps of each of their images, as it is and changed."""
-    checks = [(min(size.test, unit.images), unit.estimator) for unit in scores if unit.images is not None]
+    checks = [(_asked_images(unit, size), unit.estimator) for unit in scores if unit.images is not None]
     chains = {name: read_chain(name, study.sign, study.channels) for _, name in checks}
     return float(sum(2 * images * chains[name].passes_for(size.classes) for images, name in checks))
+
+
+def _asked_images(unit: ScoreCell, size: TaskFacts) -> int:
+    """Test images that a metric or a check is asked about."""
+    return size.test if unit.images is None else min(unit.images, size.test)
 
 
 def _kept(study: Study, size: TaskFacts) -> float:
@@ -189,7 +194,7 @@ def _kept(study: Study, size: TaskFacts) -> float:
 def _values(scores: list[ScoreCell], size: TaskFacts) -> float:
     """Bytes of the metrics' values and curves by image, and of their resamples."""
     calls = [read_metric(unit.metric) for unit in scores]
-    images = [min(size.test, unit.images or size.test) for unit in scores]
+    images = [_asked_images(unit, size) for unit in scores]
     points = [len(fractions_of(c, size.shape)) if has_curve(c) else 0 for c in calls]
     draws = [0 if metrics[c.name].facts["statistic"] is None else DRAWS for c in calls]
     return sum(8.0 * (own * (1 + n) + m) for own, n, m in zip(images, points, draws, strict=True))
@@ -199,8 +204,7 @@ def _judged(study: Study, size: TaskFacts, scores: list[ScoreCell]) -> float:
     """Images shown to the network by the metrics; those of an estimator share changed images."""
     by_map: dict[tuple[str, int, int], list[str]] = {}
     for unit in scores:
-        images = min(size.test, unit.images or size.test)
-        by_map.setdefault((unit.estimator, unit.seed, images), []).append(unit.metric)
+        by_map.setdefault((unit.estimator, unit.seed, _asked_images(unit, size)), []).append(unit.metric)
     return sum(images * images_shown(tuple(names), size.shape) for (_, _, images), names in by_map.items())
 
 

@@ -13,18 +13,18 @@ from uproar.errors import UproarError
 from uproar.study.outline import Outline, outline
 from uproar.study.spec import Study
 
-EVALUATOR, RETRAINING, ASKING, METRICS, AUDITS = "evaluator", "retraining", "not retrained", "metrics", "audits"
+EVALUATOR, RETRAINING, NOT_RETRAINED, METRICS, AUDITS = "evaluator", "retraining", "not retrained", "metrics", "audits"
 BESIDE = "evaluator (not in it)"
 """What a study that trains networks anew does not have, for comparison."""
 
 
-def study_families(study: Study) -> dict[str, Study]:
+def cost_parts(study: Study) -> dict[str, Study]:
     """The parts of a study without its audits, by name; a study that retrains has an evaluator beside it."""
     protocols = study.protocol_list
     names = {
         EVALUATOR: [p.name for p in protocols if p.evaluator],
         RETRAINING: [p.name for p in protocols if p.retrains and not p.evaluator],
-        ASKING: [p.name for p in protocols if not p.retrains and not p.evaluator],
+        NOT_RETRAINED: [p.name for p in protocols if not p.retrains and not p.evaluator],
     }
     if names[RETRAINING] and not names[EVALUATOR]:
         names = {BESIDE: [EVALUATOR], **names}
@@ -40,9 +40,9 @@ def study_families(study: Study) -> dict[str, Study]:
     return parts
 
 
-def outlines_by_family(study: Study, whole: Outline) -> dict[str, Outline]:
+def outlines_by_part(study: Study, whole: Outline) -> dict[str, Outline]:
     """What each part amounts to; audits are what the whole has beside the study."""
-    sizes = {name: outline(part) for name, part in study_families(study).items()}
+    sizes = {name: outline(part) for name, part in cost_parts(study).items()}
     if study.audits:
         sizes[AUDITS] = _beside(whole, outline(study.with_changes(audits=())))
     return sizes
@@ -54,9 +54,9 @@ def _beside(whole: Outline, part: Outline) -> Outline:
     return replace(whole, **{name: getattr(whole, name) - getattr(part, name) for name in counts})
 
 
-def ratio_to_evaluator(families: Mapping[str, Outline]) -> float | None:
+def ratio_to_evaluator(parts: Mapping[str, Outline]) -> float | None:
     """How many times the operations of the evaluator retraining takes; None where a study has not both."""
-    asked, retrained = families.get(EVALUATOR) or families.get(BESIDE), families.get(RETRAINING)
+    asked, retrained = parts.get(EVALUATOR) or parts.get(BESIDE), parts.get(RETRAINING)
     if asked is None or retrained is None or not asked.operations:
         return None
     return retrained.operations / asked.operations
