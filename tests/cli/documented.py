@@ -102,8 +102,6 @@ COMPUTED = {
     "uproar claims runs/x --claims li2024,song2023:blocks": [],
     "uproar report runs/x --markdown docs/results": [],
     "uproar report runs/digits --latex paper": [],
-    "uproar view runs/digits --out site/": [],
-    "uproar results docs/results": [],
     "uproar explain --split both --task digits --estimators grad --save grad.safetensors": ["--limit", "40"],
 }
 """Those that compute something, in turn in one of the four, and find their results again on a terminal of 80 columns; pages and
@@ -138,7 +136,6 @@ ONLY_READ = {
     "uproar new study": NEW,
     "uproar diff runs/a runs/b": NEW,
     "uproar merge runs/a runs/b --out runs/both": NEW,
-    "uproar view runs/digits": "serves until Ctrl-C; tried in tests/viewer/test_server.py",
     "uproar run": "minutes of work; as `make demo`, which is tried with a smaller study",
     "uproar run --protocols evaluator:encoding": "as with evaluator",
     "uproar run --protocols evaluator --evaluator-models resnet-half,vgg-small": "tests/study/test_evaluator.py",
@@ -189,6 +186,3 @@ ONLY_READ = {
     "uproar audit runs/x --audits leakage": "retrains many networks; as `uproar audit runs/digits`",
 }
 """Lines that are not run here: their options are read all the same. Line, reason."""
-
-AFTER = {"uproar results docs/results": "uproar report runs/x --markdown docs/results"}
-"""Lines that need what another line writes: that one is run first, since tests may be shared out among processes."""

@@ -1,4 +1,4 @@
-"""Pages of results: complete, the same each time, and an overview that leaves what people wrote alone."""
+"""Pages of results: complete, the same each time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import pandas as pd
 import pytest
 
 from uproar.claims import judge
-from uproar.errors import BadInput
-from uproar.report import write_overview, write_results
+from uproar.report import write_results
 from uproar.report.result_page import StudyText
-from uproar.results.claim_outcome import IN_PART, OUTCOMES, tally
 from uproar.results.finding import Finding, Plot
 
 TOLD = StudyText("A study made by hand.", '# A study made by hand.\n\nclaims = ["hooker2019"]\n')
@@ -117,60 +115,6 @@ def test_what_only_an_earlier_page_linked_to_is_removed(run, tmp_path):
     path.write_text(f"{path.read_text()}\n![old]({path.stem}/old.svg) ![index](index.md)\n")
     write_results(run, TOLD, tmp_path)
     assert set((tmp_path / path.stem).iterdir()) == {*written, tmp_path / path.stem / "notes.txt"}
-    assert (tmp_path / "index.md").exists()
-
-
-def test_the_overview_links_causes_and_leaves_text_alone(run, tmp_path):
-    write_results(run, TOLD, tmp_path)
-    page = tmp_path / "index.md"
-    assert "cause not written down" in page.read_text()
-    made = page.read_text()
-    page.write_text(made.replace("# Results", "# Mine\n\nBy hand."))
-    (tmp_path / "causes.md").write_text("# Causes\n\n## `hooker2019:sg-sq`: masks leak\n\nText.\n")
-    write_overview(tmp_path)
-    again = page.read_text()
-    assert again.startswith("# Mine\n\nBy hand.")
-    row = cells(again, "`hooker2019:sg-sq-in-part`")
-    assert row[1:3] == ["**does not hold in part**", "[cause](causes.md#hooker2019sg-sq-masks-leak)"]
-    kept = pd.read_csv(tmp_path / "mine-laptop" / "claims.csv")
-    outcomes = kept.drop_duplicates("claim")["outcome"].value_counts()
-    counted = cells(again, "| Hooker et al. 2019 |")
-    assert counted[1:] == [str(outcomes.get(o, 0)) for o in OUTCOMES]
-
-
-def test_claims_asked_in_part_are_counted_apart_also_from_files_that_do_not_say_so(run, tmp_path):
-    write_results(run, TOLD, tmp_path)
-    made, file = (tmp_path / "index.md").read_text(), tmp_path / "mine-laptop" / "claims.csv"
-    page = (tmp_path / "mine-laptop.md").read_text()
-    part = pd.read_csv(file).query("claim.str.endswith('-in-part')")
-    assert len(part) and part["outcome"].str.endswith(" in part").all()
-    outcomes = pd.read_csv(file).drop_duplicates("claim")["outcome"]
-    assert tally(list(outcomes)) in page and "in part" in tally(list(outcomes))
-    frame = pd.read_csv(file, keep_default_na=False, dtype=str)
-    frame["outcome"] = frame["outcome"].replace({after: before for before, after in IN_PART.items()})
-    frame.to_csv(file, index=False)
-    write_overview(tmp_path)
-    assert (tmp_path / "index.md").read_text() == made
-
-
-def test_tiny_studies_are_listed_and_their_claims_stay_on_their_pages(run, tmp_path):
-    tiny = replace(run, study={"name": "mine-tiny", "weights": None})
-    write_results(tiny, TOLD, tmp_path)
-    page = (tmp_path / "index.md").read_text()
-    assert "[mine-tiny](mine-tiny.md)" in page
-    assert "hooker2019:sg-sq" not in page
-
-
-def test_an_overview_needs_results_and_a_place(run, tmp_path):
-    with pytest.raises(BadInput, match="holds no results"):
-        write_overview(tmp_path)
-    (tmp_path / "index.md").write_text("# Without marks\n")
-    with pytest.raises(BadInput, match="has no place for the tables"):
-        write_results(run, TOLD, tmp_path)
-    assert (tmp_path / "index.md").read_text() == "# Without marks\n"
-    (tmp_path / "mine-laptop" / "facts.json").write_text("{")
-    with pytest.raises(BadInput, match="Cannot read the results"):
-        write_overview(tmp_path)
 
 
 def test_facts_are_read_by_programs(run, tmp_path):

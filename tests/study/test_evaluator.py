@@ -21,7 +21,6 @@ from uproar.study import mask_readers, shards
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.evaluators import FACTORS, Evaluators
-from uproar.study.image_evidence import NO_CLASS, ImageEvidence
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.settings import ImageRanking, Setting
@@ -221,16 +220,6 @@ def test_evaluators_judge_some_images_of_many(tmp_path):
     assert some.test_images == [30], "the page has one size of the test set"
     encoding = some.views[0].evaluator.encoding
     assert encoding["encoding"].notna().all()
-
-
-def test_a_viewer_sees_which_images_were_not_judged(tmp_path):
-    study = study_with(protocols=["evaluator"], estimators=["random", "grad"], fractions=[0.2], evaluator_images=20)
-    uproar.run(study, store=tmp_path, jobs=1)
-    (setting,) = Setting.all_of(study)
-    bench = bench_for(setting, Store(tmp_path).root)
-    said, bits = ImageEvidence(study, bench).answers(protocol_named("evaluator"), bench.chain("grad"))
-    judged = np.isin(np.arange(30), bench.inputs.judged_rows.numpy())
-    assert (np.isfinite(bits) == judged).all() and ((said != NO_CLASS) == judged).all()
 
 
 def test_the_evaluator_is_first(tmp_path):

@@ -31,7 +31,6 @@ from uproar.cli import (
     store,
     try_estimator,
     validate,
-    view,
 )
 from uproar.cli.console import errors, output
 from uproar.cli.interrupt import (
@@ -73,11 +72,9 @@ def options(
 
 app.command("run", cls=Command)(with_json(run.run))
 app.command("report", cls=Command)(with_json(report.report))
-app.command("view", cls=Command)(with_json(view.view))
 app.command("validate", cls=Command)(with_json(validate.validate))
 app.command("audit", cls=Command)(with_json(audit.audit))
 app.command("claims", cls=Command)(with_json(claims.claims))
-app.command("results", cls=Command)(with_json(report.results))
 app.command("choose", cls=Command)(with_json(choose.choose))
 app.command("explain", cls=Command)(with_json(explain.explain))
 app.command("score", cls=Command)(with_json(score.score))

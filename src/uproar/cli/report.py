@@ -1,4 +1,4 @@
-"""`uproar report` and `uproar results`: pages from what is finished."""
+"""`uproar report`: pages from what is finished."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_folder, check_run
 from uproar.cli.console import note, output, print_file
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import keeping
-from uproar.cli.json_output import add_to_json
-from uproar.cli.next_steps import open_page_hint, print_next
 from uproar.cli.options import WHERE, Moved, RunFolder, Stored, Trust, option
 from uproar.cli.print_comparisons import Compare, check_compared, print_comparisons
 from uproar.cli.print_results import add_scores_to_json
@@ -125,20 +122,3 @@ def write_and_print(
         for line in machine_lines(state):
             output.print(f"  {escape(line)}", soft_wrap=True)
     return finish(results, page, folder)
-
-
-def results(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of results, e.g. docs/results")],
-) -> int:
-    """Make the tables of all claims in FOLDER/index.md again, from the pages that `uproar report --markdown` wrote.
-
-    Only what stands between its two marks is replaced. FOLDER/causes.md, written by hand, explains claims that do
-    not hold: the tables link to its headings.
-    """
-    from uproar.report import write_overview  # tables load slowly
-
-    page = write_overview(folder)
-    add_to_json(overview=page)
-    print_file("Overview", page)
-    print_next(open_page_hint(page))
-    return 0

@@ -18,15 +18,7 @@ if TYPE_CHECKING:
     from uproar.report.printing import Drawing
     from uproar.report.result_page import StudyText
 
-__all__ = [
-    "read_scores",
-    "write_choice",
-    "write_latex",
-    "write_overview",
-    "write_report",
-    "write_results",
-    "write_scores",
-]
+__all__ = ["read_scores", "write_choice", "write_latex", "write_report", "write_results", "write_scores"]
 
 # Plotting libraries take a second to import, which only those who write a report should wait.
 
@@ -85,7 +77,7 @@ def write_latex(results: Results | Scores, folder: str | Path) -> Path:
 def write_results(results: Results, study: StudyText, folder: str | Path) -> Path:
     """Write a run as a Markdown page with its figures and tables into a folder of results; the page's path.
 
-    What an earlier page of the run linked to and this one does not is removed, and the overview is made again.
+    What an earlier page of the run linked to and this one does not is removed.
     """
     require_libraries("A Markdown page with figures")
     from uproar.report.result_page import linked_files, result_files
@@ -93,16 +85,9 @@ def write_results(results: Results, study: StudyText, folder: str | Path) -> Pat
     files = result_files(results, study)
     page = user_path(folder) / next(name for name in files if name.endswith(".md"))
     before = linked_files(page)
-    write_overview(write_files(files, folder))
+    write_files(files, folder)
     remove_files(before - files.keys(), folder)
     return page
-
-
-def write_overview(folder: str | Path) -> Path:
-    """Make the tables in the overview of a folder of results again; the path of the page."""
-    from uproar.report.overview import INDEX, overview
-
-    return write_files({INDEX: overview(folder)}, folder) / INDEX
 
 
 def _only_tables(files: Mapping[str, bytes], folder: str | Path, missing: list[str]) -> Path:

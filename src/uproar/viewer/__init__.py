@@ -1,1 +1,0 @@
-"""The viewer: a run in the browser, from verdict to evidence, as a folder of files or served while it runs."""
