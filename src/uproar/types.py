@@ -38,3 +38,8 @@ which may be there or not, or values."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WITH_PROBABILITIES: tuple[Kind, ...] = ("softmax", "sigmoid")
 """Outputs that have a probability to follow."""
+
+Role = Literal["method", "baseline", "random", "truth"]
+"""What ranks the pixels: an attribution method, or maps that somebody gave; a model-free baseline; the random ranking;
+one that is told the class or the important pixels. It is known where maps are made and travels with them: a name says
+nothing."""

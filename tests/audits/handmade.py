@@ -17,6 +17,8 @@ from uproar.metrics.registry import read_metric
 from uproar.protocols import protocol_named
 from uproar.results.study import Results
 
+from ..roles import ROLES
+
 
 class Handmade(registry.StudyEvidence):
     """A part whose numbers are given: responses by (metric, estimator, seed), accuracies by (protocol, estimator)."""
@@ -53,7 +55,7 @@ class Handmade(registry.StudyEvidence):
     @functools.cached_property
     def view(self):
         known = {p.name: p for p in self.study.protocol_list}
-        return Results({}, self.cells, pd.DataFrame(), known).view("made up", "by hand")
+        return Results({}, self.cells, pd.DataFrame(), known, roles=ROLES).view("made up", "by hand")
 
     @functools.cached_property
     def cells(self):

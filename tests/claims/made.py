@@ -17,6 +17,8 @@ from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Re
 from uproar.statistics.comparisons import compare_methods
 from uproar.statistics.intervals import Measurements
 
+from ..roles import ROLES
+
 TASK, MODEL = "digits", "cnn"
 Curves = Mapping[str, Mapping[str, Mapping[float, float]]]
 
@@ -56,7 +58,15 @@ def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK, model
             place = {"task": task, "model": model, "estimator": name, "metric": metric, "seed": seed}
             rows.append({**place, "check": False, "status": "done", "value": v.mean(), "higher_is_better": higher})
             tidy += [{**place, "image": i, "value": x} for i, x in enumerate(v)]
-        table.append({"method": name, "metric": metric, "value": replicates.mean(), "n": replicates.shape[1]})
+        table.append(
+            {
+                "method": name,
+                "role": ROLES.get(name, "method"),
+                "metric": metric,
+                "value": replicates.mean(),
+                "n": replicates.shape[1],
+            }
+        )
     for metric in dict.fromkeys(m for m, _ in values):
         higher = metrics[read_metric(metric).name].facts["higher_is_better"]
         methods = {e: Measurements(v) for (m, e), v in values.items() if m == metric}
@@ -76,6 +86,7 @@ def results(cells: pd.DataFrame | None = None, findings: tuple[Finding, ...] = (
         table=pd.DataFrame(columns=list(COLUMNS)) if cells is None else cells,
         costs=pd.DataFrame(columns=["task", "model", "estimator"]),
         protocols=PROTOCOLS,
+        roles=ROLES,
         provenance={"classes": {TASK: 10}},
         findings=findings,
         **more,

@@ -11,6 +11,8 @@ import pytest
 from uproar.protocols import PROTOCOLS
 from uproar.results.study import COLUMNS, Picture, Results
 
+from ..roles import ROLES
+
 DIRECTIONS = {"roar": False, "kar": True, "decoupled": False, "roar:no-retrain": False, "kar:no-retrain": True}
 FRACTIONS = (0.5, 0.9)
 
@@ -72,6 +74,7 @@ def results_of(rows: list[dict], **changes) -> Results:
         "table": table,
         "costs": costs,
         "protocols": PROTOCOLS,
+        "roles": ROLES,
         "provenance": {"versions": {"uproar": "0.1.0"}, "python": "3.11.7"},
     }
     return Results(**{**settings, **changes})

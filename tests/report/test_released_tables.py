@@ -24,6 +24,8 @@ from uproar.scoring import replicated_metric
 from uproar.scoring.evaluation import Evaluation, average_evaluations
 from uproar.statistics.design import random_ranking
 
+from ..roles import ROLES
+
 RANKINGS = [random_ranking(draw) for draw in range(3)]
 LEVELS = {**dict.fromkeys(RANKINGS, 0.8), "grad": 0.6, "ig": 0.797, "sobel": 0.803, "sg(grad)": 0.799}
 METRIC = "deletion(steps=4)"
@@ -45,6 +47,7 @@ def released():
         table,
         pd.DataFrame(columns=["task", "model", "estimator"]),
         PROTOCOLS,
+        roles=ROLES,
         scores=pd.DataFrame(
             [(TASK, MODEL, metric) for metric in (METRIC, NEAR_A_BOUND)], columns=["task", "model", "metric"]
         ).reindex(columns=[*SCORE_COLUMNS]),
@@ -82,7 +85,7 @@ def _metric(rng):
             for n, by in made.items()
         }
         scored.append((call, methods))
-    return pd.DataFrame(rows, columns=list(IMAGE_SCORE_COLUMNS)), replicated_metric.scores_of(scored, (1, 8, 8))
+    return pd.DataFrame(rows, columns=list(IMAGE_SCORE_COLUMNS)), replicated_metric.scores_of(scored, (1, 8, 8), ROLES)
 
 
 def merged(frame, value):
@@ -149,7 +152,7 @@ def test_what_the_evaluator_says_follows_from_its_bits_per_image(released):
         n: g.pivot(index="replicate", columns="image", values="score").to_numpy()
         for n, g in scores.groupby("estimator")
     }
-    methods, free = ([n for n in values if kinds[n] == kind] for kind in ("method", "network-free"))
+    methods, free = ([n for n in values if kinds[n] == kind] for kind in ("method", "baseline"))
     tested = {(m, c): pair_over_images(values, m, c) for m in methods for c in ("random", *free)}
     p = {names: t_test(*numbers)[2] if numbers[0] > 0 else 1.0 for names, numbers in tested.items()}
     over_random = {m: t_test(*tested[m, "random"])[2] for m in methods}
@@ -173,7 +176,7 @@ def test_the_page_links_to_those_tables_of_the_evaluator_that_are_written(method
     gains = {name: gain for name, gain in GAINS.items() if name in methods or KINDS[name] != "method"}
     bits = scores_of(gains, {name: KINDS[name] for name in gains}).bits
     costs = pd.DataFrame(columns=["task", "model", "estimator"])
-    results = Results({}, cells("roar", {"random": 0.8, "good": 0.6}).assign(images=60), costs, PROTOCOLS)
+    results = Results({}, cells("roar", {"random": 0.8, "good": 0.6}).assign(images=60), costs, PROTOCOLS, roles=ROLES)
     results = replace(results, evaluations={(TASK, MODEL, "label"): bits})
     files = table_files(results, chapters_of(results))
     page = study_page(results, chapters_of(results), {})

@@ -20,6 +20,7 @@ from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.recovery import COLUMNS as RECOVERY_COLUMNS
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, with_rank
 
+from ..roles import ROLES
 from .test_report import LOADING, Reader
 
 HOSTILE = ["random", "<script>alert(1)</script>", "a\"b'&<i>x</i>", "$x_1$ %{y}", "_p", "long" * 40]
@@ -40,6 +41,7 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=Non
             nan = images if np.isnan(level) else nan
             row = {
                 "method": method,
+                "role": ROLES.get(method, "method"),
                 "metric": metric,
                 "value": level,
                 "low": level - 0.01,

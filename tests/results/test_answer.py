@@ -359,7 +359,9 @@ def test_the_most_trusted_kind_decides_and_the_others_are_shown():
     levels = {"random": 0.8, "centre": 0.78, "grad": 0.6, "ig": 0.7}
     metric = scores_of({"insertion": CONTROLS | {"ig": 0.8, "grad": 0.7}})
     made = results(cells("roar", levels))
-    made = Results(made.study, made.table, made.costs, made.protocols, metric_scores={(TASK, MODEL): metric})
+    made = Results(
+        made.study, made.table, made.costs, made.protocols, roles=made.roles, metric_scores={(TASK, MODEL): metric}
+    )
     answer = made.view(TASK, MODEL).answer
     assert [judge.label for judge in answer.judges] == ["insertion", "ROAR"]
     assert answer.recommended == "ig"
@@ -494,10 +496,10 @@ def test_the_evaluator_decides_before_all_others():
     places = [(name, keeps) for name in costs for keeps in (False, True)]
     own = {(name, keeps): bits(2.0 + (-costs[name] if keeps else costs[name])) for name, keeps in places}
     shifted = {place: bits(2.0) for place in places}
-    kinds = {"ig": "method", "grad": "method", "random": "random", "sobel": "network-free"}
+    kinds = {"ig": "method", "grad": "method", "random": "random", "sobel": "baseline"}
     evaluations = {(TASK, MODEL, "label"): EvaluatorBits(own, shifted, kinds)}
     made = results(cells("roar", {"random": 0.8, "grad": 0.6, "ig": 0.7, "sobel": 0.75}))
-    made = Results(made.study, made.table, made.costs, made.protocols, evaluations=evaluations)
+    made = Results(made.study, made.table, made.costs, made.protocols, roles=made.roles, evaluations=evaluations)
     answer = made.answer
     assert [judge.label for judge in answer.deciding] == ["evaluator"]
     assert answer.recommended == "ig"
@@ -511,5 +513,7 @@ def test_a_method_of_a_study_without_defined_scores_is_not_judged_also_where_its
     table = scores.table.assign(ranked=~own, note=np.where(own, "undefined for 100 of 200 images", ""))
     made = results(cells("roar", {"random": 0.8, "ig": 0.6, "half_nan": 0.7}).query("estimator != 'half_nan'"))
     scores = replace(scores, table=table)
-    made = Results(made.study, made.table, made.costs, made.protocols, metric_scores={(TASK, MODEL): scores})
+    made = Results(
+        made.study, made.table, made.costs, made.protocols, roles=made.roles, metric_scores={(TASK, MODEL): scores}
+    )
     assert made.answer.left_out == {"half_nan": "undefined for 100 of 200 images"}

@@ -16,7 +16,7 @@ from uproar.statistics.design import NETWORK_FREE
 
 GAINS = {"good": 0.8, "fair": 0.3, "bad": -0.4, "random": 0.0, "centre": 0.3, "sobel": 0.1}
 KINDS = {"good": "method", "fair": "method", "bad": "method", "random": "random"}
-KINDS |= {"centre": "network-free", "sobel": "network-free"}
+KINDS |= {"centre": "baseline", "sobel": "baseline"}
 
 
 def scores_of(gains, kinds, replicates=4, images=60, **more) -> EvaluatorScores:
@@ -68,7 +68,7 @@ def test_rankings_that_know_nothing_are_rarely_called_better():
     for study in range(40):
         rng = np.random.default_rng(study)
         names = [*(f"m{i}" for i in range(5)), "random", *NETWORK_FREE]
-        kinds = {n: "method" for n in names[:5]} | {"random": "random"} | {n: "network-free" for n in NETWORK_FREE}
+        kinds = {n: "method" for n in names[:5]} | {"random": "random"} | {n: "baseline" for n in NETWORK_FREE}
         draw = lambda rng=rng: rng.normal(0, 1, (3, 40)) + rng.normal(0, 0.2, (3, 1))  # noqa: E731
         own, shifted = ({(n, k): draw() for n in names for k in (False, True)} for _ in range(2))
         wrong += bool((EvaluatorScores(EvaluatorBits(own, shifted, kinds)).verdicts["side"] == 2).any())
@@ -80,7 +80,7 @@ def test_better_than_the_network_free_rankings_asks_for_better_than_random_too()
     wrong = 0
     for study in range(150):
         rng = np.random.default_rng(study)
-        kinds = {"m": "method", "random": "random", "centre": "network-free"}
+        kinds = {"m": "method", "random": "random", "centre": "baseline"}
         own = {(n, k): rng.normal(0, 1, (3, 30)) + rng.normal(0, 0.3, (3, 1)) for n in kinds for k in (False, True)}
         shifted = {key: np.zeros((3, 30)) for key in own}
         row = EvaluatorScores(EvaluatorBits(own, shifted, kinds)).verdicts.iloc[0]

@@ -12,6 +12,8 @@ from uproar.protocols import PROTOCOLS
 from uproar.results import view as views
 from uproar.results.study import COLUMNS, Results
 
+from ..roles import ROLES
+
 TASK, MODEL = "digits", "cnn"
 FRACTIONS = {"roar": (0.0, 0.5, 0.9), "kar": (0.1, 0.5, 1.0), "roar:hidden": (0.5,)}
 
@@ -39,7 +41,7 @@ def cells(protocol: str, levels: dict[str, float], fractions=(), seeds: int = 4)
 
 def results(*tables: pd.DataFrame, **study) -> Results:
     table = pd.concat(tables, ignore_index=True)
-    return Results(study, table, pd.DataFrame(), PROTOCOLS)
+    return Results(study, table, pd.DataFrame(), PROTOCOLS, roles=ROLES)
 
 
 LEVELS = {"random": 0.8, "grad": 0.6, "ig": 0.7}

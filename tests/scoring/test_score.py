@@ -332,3 +332,10 @@ def test_a_statistic_that_is_undefined_is_said_to_be_and_not_ranked():
     assert not row.ranked and row.nan == 4
     assert np.isnan([row.value, row.low, row.high]).all()
     assert "the statistic of these images together is undefined" in row.note
+
+
+def test_what_maps_are_is_told_and_never_read_off_their_names(case):
+    maps = case[2]["grad"]
+    named = {"oracle": maps, "brightness": maps, "centre": maps}
+    scores = scored(case, CHEAP[:1], maps=named, roles={"centre": "baseline"})
+    assert scores.roles == {"oracle": "method", "brightness": "method", "centre": "baseline"}

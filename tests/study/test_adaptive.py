@@ -124,7 +124,7 @@ def test_too_few_seeds_and_wrong_times_are_refused():
 @pytest.mark.parametrize("name", ["evaluator", "evaluator:keep:shifted"])
 def test_an_evaluator_is_asked_again_only_of_the_methods_that_its_score_leaves_open(name):
     study = uproar.study_of({**SMALL, "estimators": ["grad", "ig", "sobel"], "protocols": ["evaluator"]})
-    (setting,), kinds = Setting.all_of(study), {"grad": "method", "ig": "method", "sobel": "network-free"}
+    (setting,), kinds = Setting.all_of(study), {"grad": "method", "ig": "method", "sobel": "baseline"}
     place = (setting.task, ModelSpec.of(setting.model).name, "label")
 
     def open_ones(gains):

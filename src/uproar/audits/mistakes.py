@@ -61,7 +61,7 @@ def mistakes(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
         repetition
         for protocol in part.study.protocols
         for name in part.estimators
-        if read_chain(name).is_method and (repetition := _repetition(base, protocol, name)) is not None
+        if read_chain(name).role == "method" and (repetition := _repetition(base, protocol, name)) is not None
     ]
     if not measured:
         raise NotApplicable("no attribution method has all its retrainings; name one, or run the audit to the end")
@@ -150,7 +150,7 @@ class _BaseModels:
     def _blind(self, protocol: str) -> list[_Yardstick]:
         """The rankings that ask no network."""
         part = self.predictions.part
-        blind = [name for name in part.estimators if not read_chain(name).is_method]
+        blind = [name for name in part.estimators if read_chain(name).role != "method"]
         return [
             _Yardstick(f"{name} at {t:.0%}", counted)
             for name, t in itertools.product(blind, _changing(part, protocol))
@@ -232,7 +232,7 @@ def _by_fraction(base: _BaseModels) -> pd.DataFrame:
 
 def _over_rankings(table: pd.DataFrame) -> pd.DataFrame:
     """Whether the rankings after which networks are most accurate are those that hand most on."""
-    known = {name for name in table["estimator"].unique() if read_chain(name).is_method}
+    known = {name for name in table["estimator"].unique() if read_chain(name).role == "method"}
     columns = ["protocol", "fraction", "rankings", "correlation"]
     rows = []
     for (protocol, t), group in table[table["estimator"].isin(known)].groupby(["protocol", "fraction"], sort=False):

@@ -18,6 +18,8 @@ from uproar.estimators.map_files import StoredMaps
 from uproar.estimators.registry import estimators, run
 from uproar.expression import Call, parse
 from uproar.seeds import Draws
+from uproar.statistics.design import BASELINE
+from uproar.types import Role
 
 Sign = Literal["none", "abs", "sq", "relu"]
 Channels = Literal["sum", "mean", "max"]
@@ -59,19 +61,13 @@ class Chain:
         return any(estimators[leaf.name].facts.get("model", True) for leaf in self.leaves)
 
     @property
-    def is_method(self) -> bool:
-        """Whether it is an attribution method: it asks the model, or its maps were made before and are read."""
-        return self.needs_model or bool(self.files)
-
-    @property
-    def is_network_free(self) -> bool:
-        """Whether it ranks without the model, the class or known important pixels: a control that methods must beat."""
-        return not self.is_method and not self.is_informed
-
-    @property
-    def is_informed(self) -> bool:
-        """Whether it is given the important pixels or the class, as `oracle` and `label_cue` are."""
-        return any(estimators[leaf.name].facts.get("informed", False) for leaf in self.leaves)
+    def role(self) -> Role:
+        """What it is: a method asks the model, or its maps were made before; truth is told pixels or the class."""
+        if any(estimators[leaf.name].facts.get("informed", False) for leaf in self.leaves):
+            return "truth"
+        if self.needs_model or self.files:
+            return "method"
+        return "random" if self.raw.name == BASELINE and not self.filters else "baseline"
 
     @property
     def prepares(self) -> bool:

@@ -130,7 +130,7 @@ def network_free(name: str) -> bool:
     (True, True, False, False)
     """
     try:
-        return read_chain(name).is_network_free
+        return read_chain(name).role in ("baseline", "random")
     except UproarError:
         return False
 

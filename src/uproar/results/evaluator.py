@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -30,17 +29,14 @@ from uproar.statistics.design import ALPHA, BASELINE
 from uproar.statistics.intervals import Interval, Measurements
 from uproar.statistics.multiple_testing import holm
 from uproar.statistics.student_t import Numbers
-
-Kind = Literal["method", "network-free", "random", "informed"]
-"""What ranks the pixels: an attribution method; a ranking that never looks at the network; the random ranking; one that
-is told the class or the important pixels."""
+from uproar.types import Role
 
 NEGLIGIBLE = 0.05
 """Bits of encoding that do not matter."""
 
 SCORE_COLUMNS = {
     "estimator": "chain that ranks the pixels",
-    "kind": "method, network-free, random or informed (told the class or the important pixels)",
+    "kind": "method, baseline (never looks at the network), random or truth (told the class or the important pixels)",
     "score": "bits of log-loss, own mask minus the same mask at another place; positive: it found what counts",
     "low": "lower end of its 95 % interval over replicates and images",
     "high": "upper end",
@@ -131,7 +127,7 @@ class EvaluatorBits:
     """By estimator and whether the most important pixels are kept: with each image's own mask."""
     shifted: Mapping[tuple[str, bool], Numbers]
     """The same with the mask moved to another place."""
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, Role]
     """What each estimator is."""
     read: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
     """As `own`, of the evaluator helped by a reader of the mask, where the study asks for the encoding."""
@@ -159,7 +155,7 @@ class EvaluatorScores:
         signs = pd.DataFrame({"side": np.sign(frame["side"]), "high": frame["over_random_high"]})
         return negative_control(self.name, signs)
 
-    def of_kind(self, *kinds: Kind) -> list[str]:
+    def of_kind(self, *kinds: Role) -> list[str]:
         """The estimators of some kinds that have a score."""
         return [name for name in self.measurements if self.bits.kinds.get(name, "method") in kinds]
 
@@ -280,7 +276,7 @@ class EvaluatorScores:
     @functools.cached_property
     def differences(self) -> Mapping[tuple[str, str], Interval]:
         """Every method against every control."""
-        controls = self.of_kind("random", "network-free")
+        controls = self.of_kind("random", "baseline")
         pairs = [(name, control) for name in self.of_kind("method") for control in controls]
         return method_differences(self.measurements, pairs)
 
@@ -296,7 +292,7 @@ class EvaluatorScores:
             random = self.differences[name, BASELINE]
             row |= {**random.as_row("over_random", "over_random_"), "over_random_df": random.df}
             row["over_random_p"] = random.p
-        free = self.of_kind("network-free")
+        free = self.of_kind("baseline")
         if free:
             best = max(free, key=lambda control: float(np.nanmean(self.measurements[control].by_replicate)))
             row |= {"best_network_free": best, **self.differences[name, best].as_row("over_best", "over_best_")}

@@ -303,7 +303,7 @@ def _random_curve(curves: Curves | None, name: str) -> tuple[tuple[float, float]
 def informed(name: str) -> bool:
     """Whether a ranking is told the important pixels or the class (`oracle`, `label_cue`): no method, no control."""
     try:
-        return read_chain(name).is_informed
+        return read_chain(name).role == "truth"
     except UproarError:
         return False
 

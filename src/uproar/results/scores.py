@@ -15,10 +15,12 @@ from uproar.results.controls import NegativeControl, metric_controls
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
+from uproar.types import Role
 from uproar.wording import counted
 
 COLUMNS = {
     "method": "whose maps",
+    "role": "what the maps are: method, baseline (never looks at the network), random, or truth (told where to look)",
     "metric": "as asked for",
     "value": "mean over images, or the data set's own statistic",
     "low": "lower end of the 95 % interval: Student's t over images and replicates",
@@ -130,6 +132,11 @@ class Scores:
     """By method, where it looks at layers of the network: their names."""
     seconds: float | None = None
     """What explaining and scoring all images took, where it was measured."""
+
+    @functools.cached_property
+    def roles(self) -> Mapping[str, Role]:
+        """What each method of the table is."""
+        return dict(zip(self.table["method"].map(str), self.table["role"], strict=True))
 
     @functools.cached_property
     def negative_controls(self) -> Mapping[str, NegativeControl]:

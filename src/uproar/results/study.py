@@ -22,6 +22,7 @@ from uproar.results.scores import Scores
 from uproar.results.view import StudyView, is_plain
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
 from uproar.statistics.design import ALPHA, INTERIM_ANALYSES, planned_analyses, random_ranking
+from uproar.types import Role
 
 _PLACE = ["task", "model", "protocol", "estimator"]
 
@@ -138,6 +139,8 @@ class Results:
     """By task and model: how often the base networks that are finished are right on the test images."""
     evaluations: Mapping[tuple[str, str, str], EvaluatorBits] = field(default_factory=dict)
     """By task, model and target (label or answer): what the evaluators say of every test image."""
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """By estimator: what it is; one that is not named is a method."""
     work: Mapping[str, float] = field(default_factory=dict)
     """Seconds inside the study's own work, by what was done; what audits add is not in it."""
 

@@ -39,6 +39,7 @@ from uproar.statistics.comparisons import compare_pairs
 from uproar.statistics.design import BASELINE
 from uproar.statistics.sequential import sequential
 from uproar.statistics.verdicts import compare, intervals
+from uproar.types import Role
 
 if TYPE_CHECKING:
     from uproar.results.study import Picture, Results
@@ -270,6 +271,11 @@ class StudyView:
     def quality(self) -> NetworkQuality | None:
         """How often the base networks are right, where any is finished."""
         return self.results.quality.get((self.task, self.model))
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """By estimator: method, baseline, random or truth; one that is not named is a method."""
+        return self.results.roles
 
     @property
     def seconds(self) -> float | None:

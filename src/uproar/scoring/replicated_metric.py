@@ -20,6 +20,7 @@ from uproar.scoring.evaluation import RESAMPLED, Evaluation
 from uproar.statistics.bootstrap import resampled_images
 from uproar.statistics.comparisons import compare_methods
 from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, half_width, nanmean
+from uproar.types import Role
 
 TRACED = 40
 """Resamples of the images for the interval of a curve that is a statistic of the data set."""
@@ -119,14 +120,19 @@ def _range(call: Call, kind: str) -> Limits:
 
 
 def scores_of(
-    metrics_of_methods: Iterable[tuple[Call, Mapping[str, ReplicatedMetric]]], shape: Sequence[int]
+    metrics_of_methods: Iterable[tuple[Call, Mapping[str, ReplicatedMetric]]],
+    shape: Sequence[int],
+    roles: Mapping[str, Role],
 ) -> Scores | None:
-    """The scores of all methods, metric after metric; None without any. `shape` is that of an image, (c, h, w)."""
+    """The scores of all methods, metric after metric; None without any. `shape` is that of an image, (c, h, w).
+
+    What `roles` does not name is a method.
+    """
     rows, pairs, curves, traces = [], [], {}, {}
     for call, methods in metrics_of_methods:
         if not methods:
             continue
-        rows += [one.row(method) for method, one in methods.items()]
+        rows += [{"role": roles.get(method, "method"), **one.row(method)} for method, one in methods.items()]
         pairs.append(_compared(call, methods))
         lines = {method: one.line for method, one in methods.items() if one.line is not None}
         if lines:

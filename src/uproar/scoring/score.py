@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -59,6 +60,7 @@ from uproar.scoring.replicated_metric import ReplicatedMetric, scores_of
 from uproar.seeds import Draws
 from uproar.training import FineTuning, predict
 from uproar.training.finetune import FineTunedCopies
+from uproar.types import Role
 
 Explain = Callable[[nn.Module, Tensor, Tensor, Draws], Tensor]
 FineTuner = Callable[[nn.Module], Callable[[FineTuning], nn.Module]]
@@ -163,13 +165,15 @@ def score_all(
     over: Callable[[], bool] = lambda: False,
     labelled: bool = True,
     inputs: GivenInputs = None,
+    roles: Mapping[str, Role] = MappingProxyType({}),
     **options: Unpack[ScoreOptions],
 ) -> Scores:
     """Scores with everything a report needs: the table, per-image values, paired comparisons and curves.
 
     Options, and `inputs`, are those of `score`; `fine_tuner(model)`, in place of `train_labels`, gives what makes
     fine-tuned copies of the model, which answers with logits. `labelled=False` says that `y` are no labels but what the
-    model predicts. When `over()`, no further images are begun: the scores are those of the first ones.
+    model predicts; `roles` which maps are no methods. When `over()`, no further images are begun: the scores are those
+    of the first ones.
     """
     output = options.get("output", "auto")
     check_output(output)
@@ -187,7 +191,7 @@ def score_all(
                 calls, left_out = _applicable(calls, checked)
                 checked.notices.extend(left_out)
                 methods = _evaluated(calls, checked, listen, over)
-            return _scores(calls, methods, checked, options.get("seed", 0))
+            return _scores(calls, methods, checked, options.get("seed", 0), roles)
 
 
 @dataclass(frozen=True)
@@ -315,7 +319,9 @@ def _evaluated(
     )
 
 
-def _scores(calls: Sequence[Call], methods: Mapping[str, MethodResponses], inputs: _Inputs, seed: int) -> Scores:
+def _scores(
+    calls: Sequence[Call], methods: Mapping[str, MethodResponses], inputs: _Inputs, seed: int, roles: Mapping[str, Role]
+) -> Scores:
     """The tables of one replicate, with what a report shows beside them."""
     evaluations = {
         str(call): {
@@ -327,7 +333,7 @@ def _scores(calls: Sequence[Call], methods: Mapping[str, MethodResponses], input
         (call, {method: ReplicatedMetric.of(call, [one]) for method, one in evaluations[str(call)].items()})
         for call in calls
     )
-    scores = scores_of(one_replicate, inputs.x.shape[1:])
+    scores = scores_of(one_replicate, inputs.x.shape[1:], roles)
     assert scores is not None, "there are methods and metrics"
     values = {
         (method, metric): one.arrays["value"].astype(float)

@@ -80,6 +80,7 @@ def collect(
         evaluations={
             (*part.place, target): bits for part in parts for target, bits in evaluator_bits(study, part.bench).items()
         },
+        roles={chain.name: chain.role for chain in study.every_chain},
         work=seconds_by_work(study, benches, float(table["seconds"].sum())),
         # last: reading all of the above is what finds faults
         notices=(*study.deviations, *_task_notes(benches), *notices, *_weak(quality), *store.faults.notices),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from uproar.estimators import Chain
 from uproar.protocols import Protocol
 from uproar.protocols.protocol import OWN, Masks
-from uproar.results.evaluator import EvaluatorBits, Kind
+from uproar.results.evaluator import EvaluatorBits
 from uproar.statistics.design import BASELINE
 from uproar.statistics.student_t import Numbers
 from uproar.study.bench import Bench
@@ -36,7 +35,7 @@ def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
             }
             for asked_about in (("own", False), ("shifted", False), ("own", True))
         )
-        kinds = {name: kind_of(chain) for name, chain in chains.items()}
+        kinds = {name: chain.role for name, chain in chains.items()}
         retrained, decoupled = (
             _retrained(study, bench, list(chains), masks) if target == "label" else {} for masks in _TRAINED
         )
@@ -69,15 +68,6 @@ def _retrained(study: Study, bench: Bench, names: list[str], masks: Masks) -> di
     asked = [chain.name for chain in study.chains if chain.name in names]
     known = [p for p in plain if p.train == masks and p.keeps in shared]
     return {(name, p.keeps): _bits(study, bench, p, name) for p in known for name in asked}
-
-
-def kind_of(chain: Chain) -> Kind:
-    """What a chain is beside the methods that are judged."""
-    if chain.name == BASELINE:
-        return "random"
-    if chain.is_network_free:
-        return "network-free"
-    return "method" if chain.is_method else "informed"
 
 
 def _bits(study: Study, bench: Bench, protocol: Protocol, name: str) -> Numbers:

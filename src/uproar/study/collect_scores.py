@@ -98,7 +98,9 @@ def check_scores(study: Study, bench: Bench) -> Scores | None:
 def _over_replicates(study: Study, bench: Bench, names: Sequence[str], images: int | None) -> Scores | None:
     calls = [read_metric(name) for name in names]
     scores = replicated_metric.scores_of(
-        ((call, dict(_methods(study, bench, call, images))) for call in calls), bench.task.shape
+        ((call, dict(_methods(study, bench, call, images))) for call in calls),
+        bench.task.shape,
+        {chain.name: chain.role for chain in study.chains},
     )
     return None if scores is None else replace(scores, replicates=len(study.seeds))
 

@@ -50,7 +50,7 @@ def scores_of(study: Study, setting: Setting) -> list[ScoreCell]:
 
 def checks_of(study: Study, setting: Setting) -> list[ScoreCell]:
     """The checks of one task and model: of estimators that look at the network and can be asked for other maps."""
-    chains = [chain for chain in study.chains if chain.is_method and not chain.is_direct and not chain.files]
+    chains = [chain for chain in study.chains if chain.role == "method" and not chain.is_direct and not chain.files]
     return [
         ScoreCell(setting.task, setting.model, chain.name, check, seed, CHECK_IMAGES)
         for check in study.check_names

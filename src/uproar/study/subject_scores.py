@@ -35,6 +35,7 @@ def subject_scores(
         truth=None if truth is None else truth[:n],
         boxes=None if boxes is None else boxes[:n],
         explain={chain.name: _explainer(chain, subject) for chain in chains if not chain.files},
+        roles={chain.name: chain.role for chain in chains},
         **options,
     )
     with assuming_output(subject.output):
