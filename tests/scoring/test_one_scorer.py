@@ -36,7 +36,15 @@ def both(tmp_path_factory):
     test = task.test
     maps = uproar.explain(model, test.images, STUDY["estimators"], mean=task.mean)
     scores = score_all(
-        model, test.images, test.labels, maps, STUDY["metrics"], mean=task.mean, truth=test.masks, boxes=test.boxes
+        model,
+        test.images,
+        test.labels,
+        maps,
+        STUDY["metrics"],
+        mean=task.mean,
+        truth=test.masks,
+        boxes=test.boxes,
+        roles={"random": "random"},
     )
     return results, scores
 
