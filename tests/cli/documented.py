@@ -137,7 +137,6 @@ ONLY_READ = {
     "uproar diff runs/a runs/b": NEW,
     "uproar merge runs/a runs/b --out runs/both": NEW,
     "uproar run": "minutes of work; as `make demo`, which is tried with a smaller study",
-    "uproar run --protocols evaluator:encoding": "as with evaluator",
     "uproar run --protocols evaluator --evaluator-models resnet-half,vgg-small": "tests/study/test_evaluator.py",
     "uproar validate hooker2019-paper": "as `uproar validate study.toml`",
     "uproar run study.toml --until-decided": LIKE_RUN,
