@@ -1,7 +1,7 @@
 """Every estimator: cost against Captum's, memory, hits on pixels that are known to count, and a gallery of maps.
 
     python benchmarks/estimators.py                                        a few minutes
-    python benchmarks/estimators.py --planted                              the table of docs/estimator-hits.md
+    python benchmarks/estimators.py --planted                              how often each estimator finds pixels that are known to count
     python benchmarks/estimators.py --gallery docs/images/estimators.png   the picture of docs/estimators.md
 
 *Time.* `resnet-small` on 16 images of 32×32×3, one thread, best of several runs; ours and Captum's take turns, so that

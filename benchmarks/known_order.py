@@ -4,7 +4,7 @@ On made-up tasks the important pixels are known. They are degraded by six levels
 stand beside maps that must not win: one that only tells the class by its place (`encoder`), random blocks, a random
 ranking. Each judge is run by itself on one store, and its processor time taken.
 
-    python benchmarks/known_order.py --write docs/known-orders.md
+    python benchmarks/known_order.py --write known-orders.md
 """
 
 from __future__ import annotations

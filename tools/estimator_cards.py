@@ -224,8 +224,7 @@ def to_markdown(cards: Iterable[Card]) -> str:
 _INTRO = """# Estimators
 
 Written by `python tools/estimator_cards.py > docs/estimators.md` from the declarations in `src/uproar/estimators`;
-do not edit. [Add an estimator](add-an-estimator.md) says how one is declared, [hits](estimator-hits.md) how often each
-finds pixels that are known to count.
+do not edit. [Add an estimator](add-an-estimator.md) says how one is declared.
 
 ![Maps of every estimator for three images](images/estimators.png)
 

@@ -176,7 +176,7 @@ def commands() -> str:
     """Every command with its arguments and options."""
     from typer.main import get_command
 
-    exits = "[getting started](../getting-started.md#exit-codes)"
+    exits = "[the command line](../command-line.md#exit-codes)"
     head = f"Every command of `uproar`, as `uproar COMMAND --help` describes it. What the exit codes mean: {exits}."
     parts = ["# Commands", head]
     for words, command in _walk((), get_command(app)):

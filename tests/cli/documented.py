@@ -48,7 +48,6 @@ EVERYWHERE = {
     "uproar validate study.toml": ["--jobs", "1"],
     "uproar report runs/digits": [],
     "uproar clean": ["runs/digits"],
-    "uproar judge": [],
 }
 """Those that compute nothing, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
 
@@ -81,8 +80,6 @@ COMPUTED = {
         "--metrics",
         "deletion(steps=4)",
     ],
-    'uproar score photos/ --model net.py:build --weights net.safetensors --train train/ --metrics "idsds(lr=0.01, '
-    'batch_size=64)"': ["--metrics", "idsds(lr=0.01, epochs=1)"],
     "uproar choose photos/ --model net.py:build --weights net.safetensors": ["--methods", "grad"],
     "uproar choose --task digits": [
         "--task",
@@ -138,7 +135,6 @@ ONLY_READ = {
     "uproar merge runs/a runs/b --out runs/both": NEW,
     "uproar run": "minutes of work; as `make demo`, which is tried with a smaller study",
     "uproar run --protocols evaluator --evaluator-models resnet-half,vgg-small": "tests/study/test_evaluator.py",
-    "uproar validate hooker2019-paper": "as `uproar validate study.toml`",
     "uproar run study.toml --until-decided": LIKE_RUN,
     "uproar run study.toml --ray auto": CLUSTER,
     "uproar run study.toml --slurm partition=gpu,time=4h": SLURM,
@@ -150,26 +146,19 @@ ONLY_READ = {
     "uproar --install-completion": "changes the shell of who runs it; tests/cli/test_completion.py",
     "uproar --show-completion": "asks which shell it is in; tests/cli/test_completion.py",
     "uproar run study.toml --ray auto --store /shared/study": CLUSTER,
-    'uproar run study.toml --ray "$address:$port" --store /shared/runs/study/store --out /shared/runs/study': CLUSTER,
     "uproar run study.toml --store s3://bucket/study --collect": CLUSTER,
     "uproar data get fashion-mnist": NO_NETWORK,
     "uproar data get cifar10": NO_NETWORK,
     "uproar data verify cifar10": "needs the data set",
     'uproar run --task "cifar10(train=10000, test=2000)" --data-root ~/sets': "needs the data set",
     "uproar run hooker2019-laptop": "needs the data set",
-    "uproar validate mine.toml": "as `uproar validate study.toml`",
-    "uproar run mine.toml": LIKE_RUN,
-    "uproar run mine.toml --seeds 8": LIKE_RUN,
-    "uproar report runs/mine": "as `uproar report runs/digits`",
     "uproar report runs/study": "as `uproar report runs/digits`",
-    "uproar run --model my_net.py:build --plugin my_method.py --estimators random,my_method,grad": "as with net.py",
     'uproar run --plugin my_method.py --estimators "random,contrast_gradient,sg_sq(contrast_gradient)"': LIKE_RUN,
     'uproar explain --split both --study study.toml --store runs/study/store --estimators "ig,sg(grad)" '
     "--save maps.safetensors": "as with --task",
     "uproar score --task digits --estimators random,maps:grad.safetensors": "needs maps of all digits",
     'uproar run --plugin my_fill.py --fill "speckled(spread=0.2)"': PAGE,
     'uproar score --plugin my_fill.py --metrics "deletion(fill=mirror),insertion(fill=mirror)"': PAGE,
-    "uproar score --metrics idsds,ffid_plus,ffid_minus": "as with photos/ and --train",
     "uproar run --plugin my_protocol.py --protocols roar,roar_grey": PAGE,
     'uproar run --plugin my_task.py --task "bars(train=512, test=128)" --estimators random,grad,ig': PAGE,
     'uproar audit runs/digits --plugin my_audit.py --audits "fill_decides(fill=blur)"': PAGE,
@@ -177,8 +166,6 @@ ONLY_READ = {
     "uproar ls fills --plugin mine.py": PAGE,
     "uproar judge deletion road": "a minute of work; the judge is tried in Python",
     "uproar judge my_metric.py": "needs the file of another page",
-    "uproar judge deletion --task digits --model cnn-small": "minutes of work",
-    "uproar judge --board metric-board.md": "an hour of work, resumable",
     'uproar score --task "grid(digits, k=2)" --estimators grad,ig --metrics grid_pointing': "as with other tasks",
     'uproar score --task "grid(digits, k=2, cell=1)" --model "disconnected(k=2, cell=1)" --estimators grad,ig '
     "--metrics grid_pointing": "as with other tasks",

@@ -23,18 +23,10 @@ def test_the_page_is_what_the_declarations_say():
 
 @pytest.mark.skipif(not DOCS.exists(), reason="only in a checkout")
 def test_what_the_page_points_to_is_there():
-    for target in ("images/estimators.png", "estimator-hits.md", "add-an-estimator.md"):
+    for target in ("images/estimators.png", "add-an-estimator.md"):
         assert f"({target})" in (DOCS / "estimators.md").read_text()
         assert (DOCS / target).is_file()
     assert (DOCS / "images" / "estimators.png").stat().st_size < 400_000
-
-
-@pytest.mark.skipif(not DOCS.exists(), reason="only in a checkout")
-def test_every_estimator_has_a_row_of_measured_hits():
-    rows = (DOCS / "estimator-hits.md").read_text()
-    for name in own():
-        if estimators[name].facts["role"] == "estimator":
-            assert f"| `{name}` |" in rows
 
 
 def test_every_estimator_of_the_package_belongs_to_a_family():
