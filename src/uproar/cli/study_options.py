@@ -53,7 +53,7 @@ class Changes:
         names(
             kind="protocols",
             text="What is done with the ranked pixels, see uproar ls protocols",
-            default="evaluator, evaluator:encoding, roar, kar, roar:no-retrain, kar:no-retrain",
+            default="evaluator, evaluator:model, roar, kar, roar:no-retrain, kar:no-retrain",
         ),
     ] = None
     evaluator_models: Annotated[

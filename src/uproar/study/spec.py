@@ -110,7 +110,7 @@ class Study(BaseModel):
     tasks: Names = ("digits",)
     models: Names = ("cnn-small",)
     estimators: Names = DEMO_ESTIMATORS
-    protocols: Names = ("evaluator", "evaluator:encoding", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
+    protocols: Names = ("evaluator", "evaluator:model", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
     """What is done with rankings; the evaluator is run first, whatever its place in the list."""
     evaluator_models: Names = ()
     """Architectures of the evaluators, which seeds take in turn; by default one other than the explained network's."""
@@ -283,7 +283,7 @@ class Study(BaseModel):
     @property
     def check_names(self) -> list[str]:
         """The checks that are asked, in canonical form: beside an evaluator, those that no metric makes already."""
-        if not any(protocol.evaluator and not protocol.reads_mask for protocol in self.protocol_list):
+        if not any(protocol.evaluator for protocol in self.protocol_list):
             return []
         asked = {read_metric(text).name for text in self.metrics}
         return [name for name in read_checks(self.checks) if read_metric(name).name not in asked]
@@ -306,8 +306,6 @@ class Study(BaseModel):
         It asks one random ranking: every image has its own, and scores are means over images. Two more made intervals
         of differences to random 2 to 11 % narrower on digits, for an eighth of the work of judging.
         """
-        if protocol.reads_mask:
-            return self.chains
         if not protocol.evaluator:
             return self.all_chains
         names = {chain.name for chain in self.chains}
