@@ -16,7 +16,7 @@ from uproar.protocols import protocol_named
 from uproar.protocols.evaluator import evaluator_scores
 from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
 from uproar.storage.store import Store
-from uproar.study import shards
+from uproar.study import evaluators, shards
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.evaluators import FACTORS, Evaluators
@@ -185,7 +185,7 @@ def test_processes_and_a_lost_cell_give_the_same_bits(judged, tmp_path):
 def test_the_tests_of_one_score_are_one_file(tmp_path):
     """Whichever of them is asked for; each is read from its own place in it."""
     root = tmp_path / "shifted"
-    study = study_with(protocols=["evaluator:keep:shifted"], estimators=["random", "grad"], fractions=[0.2])
+    study = study_with(protocols=["evaluator:keep:shifted"], estimators=["random", "grad"], evaluator_fractions=[0.2])
     uproar.run(study, store=root, jobs=1)
     assert len(list(Store(root).keys("cell"))) == len(study.seeds) * len(study.chains_for(protocol_named("evaluator")))
     more = study.with_changes(protocols=["evaluator"])
@@ -198,7 +198,7 @@ def test_the_tests_of_one_score_are_one_file(tmp_path):
 def test_evaluators_judge_some_images_of_many(tmp_path):
     """The same images in every replicate, under every protocol, with the numbers that they have among all."""
     protocols = ["evaluator", "evaluator:permuted", "evaluator:class"]
-    study = study_with(protocols=protocols, estimators=["random", "grad"], fractions=[0.2])
+    study = study_with(protocols=protocols, estimators=["random", "grad"], evaluator_fractions=[0.2])
     every = uproar.run(study, store=tmp_path / "every", jobs=1)
     some = uproar.run(study.with_changes(evaluator_images=20), store=tmp_path / "some", jobs=1)
     place = ["estimator", "replicate", "image"]
@@ -321,3 +321,34 @@ def test_a_study_says_how_many_images_there_are(tmp_path):
     results = uproar.run(study_with(limit=20), store=tmp_path, jobs=1)
     (view,) = results.views
     assert (view.available_images, int(results.done["images"].max())) == (30, 20)
+
+
+def test_evaluators_judge_at_fractions_of_their_own_and_one_explaining_serves_all(tmp_path):
+    study = study_with(protocols=["roar", "evaluator"], fractions=[0.6], evaluator_fractions=[0.1, 0.2])
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    by_protocol = results.done.groupby("protocol")["fraction"].agg(set)
+    assert by_protocol["roar"] == {0.0, 0.6} and by_protocol["evaluator:keep:shifted"] == {0.1, 0.2}
+    served = [Store(tmp_path).facts("levels", key)["fractions"] for key in Store(tmp_path).keys("levels")]
+    assert served and all(own == [0.1, 0.2, 0.6] for own in served)
+    assert not plan(study, Store(tmp_path)).jobs
+    default = uproar.Study()
+    assert default.evaluator_fractions == (0.05, 0.1, 0.2, 0.3, 0.5)
+    assert default.fractions == (0.1, 0.3, 0.5, 0.7, 0.9), "those of the papers"
+    assert {"evaluator", "evaluator:model"} <= set(default.protocols)
+
+
+def test_a_score_is_at_most_the_entropy_however_sure_the_evaluator_is(tmp_path, monkeypatch):
+    """Scores a hundred times too large: losses lie far above the entropy, and are reported; scores do not."""
+    sure = Evaluators.scores
+    monkeypatch.setattr(Evaluators, "scores", lambda self, network, images: 100 * sure(self, network, images))
+    monkeypatch.setattr(evaluators, "inverse_temperature", lambda *_: 1.0)
+    view = uproar.run(study_with(estimators=["random", "grad", "oracle"]), store=tmp_path, jobs=1).views[0]
+    scores, labels = view.evaluator, bench_for(Setting.all_of(study_with())[0], Store(tmp_path).root).task.test.labels
+    shares = np.bincount(labels) / len(labels)
+    entropy = -(shares * np.log2(shares)).sum()
+    assert scores.bits.entropy == pytest.approx(entropy)
+    assert (scores.per_image[["removing", "keeping"]].abs() <= entropy + 1e-9).all(axis=None)
+    assert (scores.table["score"].abs() <= entropy).all()
+    assert scores.overconfident.keys() == {"grad"}
+    excess = scores.table.set_index("estimator")["excess"]
+    assert scores.overconfident["grad"] == excess["grad"] > 1

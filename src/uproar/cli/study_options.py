@@ -89,7 +89,7 @@ class Changes:
         option(
             panel=WHAT,
             takes="T,T,…",
-            text="Shares of the pixels that are removed or kept",
+            text="Shares of the pixels that ROAR and KAR remove or keep",
             default="0.1, 0.3, 0.5, 0.7, 0.9",
         ),
     ] = None

@@ -188,7 +188,7 @@ def _kept(study: Study, size: TaskFacts) -> float:
     images = size.train + size.test
     if needs_shards(size.train, size.test, features):
         return features * (images * PACKED_BYTES + 2 * size.test)
-    return features * (images * bits_for(len(study.fractions)) / 8 + 2 * size.test)
+    return features * (images * bits_for(len(study.all_fractions)) / 8 + 2 * size.test)
 
 
 def _values(scores: list[ScoreCell], size: TaskFacts) -> float:

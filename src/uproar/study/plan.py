@@ -72,7 +72,7 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     ended = sum(unit in settled and unit not in refused for unit in every)
     total.cached += len(cells) + len(scores) - len(missing) - len(unscored) - len(refused) - ended
     tested_only = _tested_only(bench, applicable)
-    lacking = _lacking(bench, applicable, set(missing), tested_only, total)
+    lacking = _lacking(study, bench, applicable, set(missing), tested_only, total)
     alive = {unit.seed for unit in every if unit not in settled}
     seeds = [
         seed
@@ -108,7 +108,12 @@ def _lacks(bench: Bench, total: Plan, kind: str, key: str, unit: Unit) -> bool:
 
 
 def _lacking(
-    bench: Bench, applicable: Sequence[Cell], missing: Set[Cell], tested_only: Set[ImageRanking], total: Plan
+    study: Study,
+    bench: Bench,
+    applicable: Sequence[Cell],
+    missing: Set[Cell],
+    tested_only: Set[ImageRanking],
+    total: Plan,
 ) -> dict[ImageRanking, list[tuple[float, ...]]]:
     """The rankings that cells need, with the fractions of the levels that are still to be made.
 
@@ -121,7 +126,7 @@ def _lacking(
             own = ranking.seed == cell.seed and not ranking.crossed
             if ranking.chain.is_direct or not (own or cell in missing):
                 continue
-            lacking[ranking].add(cell.fraction)
+            lacking[ranking] |= {cell.fraction, *study.all_fractions}
             if own:
                 name = "levels", bench.keys.ranking(ranking)
                 total.promised.setdefault(name, []).append(cell)
