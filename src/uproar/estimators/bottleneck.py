@@ -211,8 +211,8 @@ def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> T
 
 
 def share_of(alpha: Tensor) -> Tensor:
-    """1 / (1 + exp(−α)), written out: torch's sigmoid gives other last bits to the last numbers of a batch."""
-    return 1 / (1 + (-alpha.clamp(-60, 60)).exp())
+    """1 / (1 + exp(−α)): the share of a feature that a bottleneck lets through."""
+    return alpha.sigmoid()
 
 
 def information(features: Tensor, share: Tensor, mean: Tensor, std: Tensor) -> Tensor:

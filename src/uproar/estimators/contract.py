@@ -163,11 +163,11 @@ def _same(a: Tensor, b: Tensor) -> str:
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:
-    """Whether maps are the same where they are finite, and finite in the same places; not asked where none is."""
+    """Whether maps agree where they are finite, and are finite in the same places; not asked where none is."""
     finite, other = torch.isfinite(a), torch.isfinite(b)
     if not bool((finite | other).any()):
         raise _NotAsked("no value is finite")
-    return torch.equal(finite, other) and torch.equal(a[finite], b[other])
+    return torch.equal(finite, other) and not _differ(a, b)
 
 
 def _unchanged(trial: Trial) -> str:

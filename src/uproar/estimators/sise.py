@@ -156,8 +156,7 @@ def _hard(maps: Maps) -> Tensor:
 def _soft(maps: Maps) -> Tensor:
     """A sigmoid around the threshold, which is raised by half where little of the map is above that."""
     threshold = soft_threshold(maps)
-    # written out: torch's sigmoid gives other last bits to the last numbers of a batch
-    return 1 / (1 + (-100 * (maps.double() - threshold[:, None, None])).exp())
+    return torch.sigmoid(100 * (maps.double() - threshold[:, None, None]))
 
 
 def soft_threshold(maps: Float[Tensor, "n h w"]) -> Float[Tensor, " n"]:

@@ -35,8 +35,6 @@ Count = Annotated[int, Field(ge=2)]
 
 LARGEST = 56
 """Side of the largest attention map; finer feature maps are brought down to it."""
-LINE = 16
-"""Numbers in a cache line of 64 bytes."""
 
 
 class Branch(nn.Module):
@@ -51,23 +49,10 @@ class Branch(nn.Module):
     def forward(self, maps: list[Tensor]) -> Tensor:
         size = [min(side, LARGEST) for side in maps[0].shape[2:]]
         layers = zip(maps, self.convs, self.bns, strict=True)
-        seen = [F.relu(norm(_pointwise(conv, a)) + a) for a, conv, norm in layers]
+        seen = [F.relu(norm(conv(a)) + a) for a, conv, norm in layers]
         seen = [F.interpolate(a, size=size, mode="bilinear", align_corners=False) for a in seen]
-        return _pointwise(self.fuser, torch.cat(seen, 1))
-
-
-def _pointwise(layer: nn.Module, a: Tensor) -> Tensor:
-    """A 1×1 convolution as one matrix product per image: convolution kernels change with the number of images.
-
-    Places are padded to full cache lines, because the kernels of matrix products change with the alignment.
-    """
-    assert isinstance(layer, nn.Conv2d)
-    assert layer.bias is not None
-    weight = layer.weight.flatten(1).expand(len(a), -1, -1)
-    places = a.shape[2] * a.shape[3]
-    columns = F.pad(a.flatten(2), (0, -places % LINE)).contiguous()
-    out = torch.baddbmm(layer.bias[:, None], weight, columns)[:, :, :places]
-    return out.contiguous().unflatten(2, a.shape[2:])
+        fused: Tensor = self.fuser(torch.cat(seen, 1))
+        return fused
 
 
 def prepare_tame(

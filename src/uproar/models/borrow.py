@@ -10,15 +10,13 @@ import torch
 from torch import nn
 
 from uproar.containment.model import HOOKS
-from uproar.models.batch_invariance import BatchInvariant
 
 
 @contextmanager
 def borrowed(model: nn.Module) -> Iterator[nn.Module]:
     """The model in evaluation mode with frozen weights; modes, flags and hooks come back afterwards.
 
-    Frozen weights also make a backward pass cheaper: only the gradient of the input is computed. Inside, what the
-    model says of an image does not depend on the images beside it; see `batch_invariance`.
+    Frozen weights also make a backward pass cheaper: only the gradient of the input is computed.
     """
     modules, parameters = list(model.modules()), list(model.parameters())
     modes = [module.training for module in modules]
@@ -30,8 +28,7 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
         for parameter, flag in zip(parameters, flags, strict=True):
             if flag:
                 parameter.requires_grad_(False)
-        with BatchInvariant():
-            yield model
+        yield model
     finally:
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode

@@ -105,8 +105,7 @@ def probabilities(outputs: Tensor) -> Tensor:
         raise NotApplicable("a regression has values, not probabilities")
     if assumed.bounded:
         return wide
-    # written out: torch's sigmoid gives other last bits to the last numbers of a batch
-    return wide.softmax(-1) if assumed.kind == "softmax" else 1 / (1 + (-wide).exp())
+    return wide.softmax(-1) if assumed.kind == "softmax" else wide.sigmoid()
 
 
 def scores_or_values(outputs: Tensor) -> Tensor:

@@ -20,7 +20,6 @@ from uproar.data.stream import Rows, row_numbers
 from uproar.errors import BadInput
 from uproar.estimators import Chain, Context, explain_chains, read_chain
 from uproar.models import ModelSpec
-from uproar.models.batch_invariance import BatchInvariant
 from uproar.models.borrow import device_of
 from uproar.models.forward import raw_output
 from uproar.models.registry import make
@@ -64,9 +63,6 @@ POOL_FEATURES = 2**25
 JUDGED = 1000
 """Test images that evaluators judge at most, unless a study says how many. On Fashion-MNIST intervals are about
 a tenth wider with 1,000 than with 2,000, for half of the work of judging: more replicates are worth more."""
-
-FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5)
-"""Shares of the pixels that are removed, or kept: with more, a mask and the same mask elsewhere nearly coincide."""
 
 TARGETS = 2
 """What an evaluator answers: the label, and the class that the explained network sees."""
@@ -176,13 +172,10 @@ def build_evaluator(spec: ModelSpec, task: Task, channels: int, seed: int) -> Ev
 
 
 def evaluator_scores(network: nn.Module, x: Tensor) -> Tensor:
-    """The scores of some images, (n, classes, targets), asked where the network is, which is put in evaluation.
-
-    Those of an image do not depend on the images beside it, nor on its place among them.
-    """
+    """The scores of some images, (n, classes, targets), asked where the network is, which is put in evaluation."""
     if network.training:
         network.eval()
-    with torch.inference_mode(), BatchInvariant():
+    with torch.inference_mode():
         given = x.to(device_of(network)).contiguous(memory_format=torch.channels_last)
         scores: Tensor = raw_output(network, given).float().cpu()
     if scores.dim() != 3:
