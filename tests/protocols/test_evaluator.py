@@ -22,7 +22,6 @@ from uproar.protocols.evaluator import (
     mask_pool,
 )
 from uproar.protocols.mask_assignment import RandomBlocks, block_centres, moved_to, random_places
-from uproar.protocols.mask_reader import added_share
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
 
@@ -159,13 +158,6 @@ def test_a_stack_in_larger_batches_is_what_fit_does_with_less_momentum(task):
     assert not torch.equal(plain.second.weight, torch.zeros_like(plain.second.weight))
     for (name, a), (_, b) in zip(quick.state_dict().items(), plain.state_dict().items(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-7, msg=lambda m, n=name: f"{n}: {m}")
-
-
-def test_a_reader_that_is_no_help_is_not_listened_to():
-    labels = torch.arange(40) % 4
-    known = torch.nn.functional.one_hot(labels, 4).double()
-    assert added_share(known, -known, labels) == 0.0
-    assert added_share(known, known, labels) == 1.0
 
 
 @pytest.mark.parametrize("sizes", [1, 3, 20])

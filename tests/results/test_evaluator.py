@@ -1,4 +1,4 @@
-"""Scores, verdicts and encoding from bits whose answer is known."""
+"""Scores and verdicts from bits whose answer is known."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.results.difference import compare_runs
-from uproar.results.evaluator import ENCODING_COLUMNS, SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores
-from uproar.results.flags import flags_of_encoding
+from uproar.results.evaluator import SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores
 from uproar.results.judges import check_judges, evaluator_judge
 from uproar.statistics.design import NETWORK_FREE
 
@@ -104,55 +103,6 @@ def test_a_replicate_that_lacks_a_fraction_is_left_out():
 def _uneven(like):
     """Numbers of mean 0 in the shape of others: without spread nothing is told."""
     return 0.1 * np.resize([-1.0, 1.0, -2.0, 2.0], like.shape)
-
-
-def test_encoding_is_what_a_reader_of_the_mask_saves():
-    plain = scores_of(GAINS, KINDS)
-    own = plain.bits.own
-    uneven = _uneven(own["good", False])
-    assert uneven.mean() == pytest.approx(0.0)
-    read = {key: bits - (0.4 + uneven if key[0] == "good" else 0.0) for key, bits in own.items()}
-    both = EvaluatorScores(EvaluatorBits(own, plain.bits.shifted, KINDS, read))
-    table = both.encoding.set_index("estimator")
-    assert list(table.reset_index()) == list(ENCODING_COLUMNS)
-    assert table.loc["good", "encoding"] == pytest.approx(0.4)
-    assert table["encodes"].to_dict() == {name: name == "good" for name in GAINS}
-    assert table.loc["good", "stripe_x"] == pytest.approx(both.table.set_index("estimator").loc["good", "score"] - 0.4)
-    assert table.loc["good", "stripe_x_low"] < table.loc["good", "stripe_x"] < table.loc["good", "stripe_x_high"]
-    assert plain.encoding.empty
-
-
-def test_retrained_networks_show_no_encoding():
-    """Blocks tell nothing; networks trained with blocks alone know them better than the evaluator does."""
-    plain = scores_of(GAINS, KINDS)
-    own, uneven = plain.bits.own, _uneven(plain.bits.own["good", False])
-    better = {key: bits - 0.3 for key, bits in own.items()}
-    retrained = {key: bits - (0.4 + uneven if key[0] == "fair" else uneven) for key, bits in better.items()}
-    alone = EvaluatorScores(EvaluatorBits(own, plain.bits.shifted, KINDS, retrained=retrained))
-    assert alone.encoding.empty and not flags_of_encoding(alone), "they are better than the evaluator at any such mask"
-    both = EvaluatorScores(replace(alone.bits, decoupled=better))
-    table = both.encoding.set_index("estimator")
-    assert table["roar_over_decoupled"].to_dict() == pytest.approx({n: 0.4 if n == "fair" else 0.0 for n in GAINS})
-    assert not table["encodes"].any() and table["stripe_x"].isna().all() and not flags_of_encoding(both)
-    assert both.stripe_x_sentence("good") == ""
-    read = {key: bits - (uneven + (0.4 if key[0] == "good" else 0.0)) for key, bits in own.items()}
-    (flag,) = flags_of_encoding(EvaluatorScores(replace(both.bits, read=read)))
-    assert flag.method == "good" and flag.why.startswith("its masks tell 0.40 bits (at least 0.")
-
-
-def test_stripe_x_speaks_where_it_is_against_the_recommended_method():
-    plain = scores_of(GAINS, KINDS)
-    own, uneven = plain.bits.own, _uneven(plain.bits.own["good", False])
-
-    def told(bits: float) -> str:
-        read = {key: each - (uneven + (bits if key[0] == "good" else 0.0)) for key, each in own.items()}
-        return EvaluatorScores(replace(plain.bits, read=read)).stripe_x_sentence("good")
-
-    assert told(0.2) == "" and plain.stripe_x_sentence("good") == ""
-    below = told(1.5)
-    assert below.startswith("By STRIPE-X good, which the answer recommends, is below the random ranking: -0.7")
-    assert "fair is highest (+0.2" in below
-    assert "is not told from the random ranking" in told(0.8)
 
 
 def test_the_best_network_free_ranking_and_the_one_that_decides_are_both_named():

@@ -13,6 +13,7 @@ SMALL = {
     "estimators": ["random", "grad", "sq(grad)", "sobel"],
     "protocols": ["roar", "kar", "roar:no-retrain"],
     "fractions": [0.2, 0.6],
+    "evaluator_fractions": [0.2, 0.6],
     "seeds": 2,
     "random_rankings": 1,
     "recipe": {"epochs": 1, "batch": 16},

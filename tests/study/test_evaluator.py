@@ -15,9 +15,8 @@ from uproar.errors import BadInput
 from uproar.protocols import protocol_named
 from uproar.protocols.evaluator import evaluator_scores
 from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
-from uproar.protocols.mask_reader import build_reader
 from uproar.storage.store import Store
-from uproar.study import mask_readers, shards
+from uproar.study import evaluators, shards
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.evaluators import FACTORS, Evaluators
@@ -185,7 +184,7 @@ def test_processes_and_a_lost_cell_give_the_same_bits(judged, tmp_path):
 def test_the_tests_of_one_score_are_one_file(tmp_path):
     """Whichever of them is asked for; each is read from its own place in it."""
     root = tmp_path / "shifted"
-    study = study_with(protocols=["evaluator:keep:shifted"], estimators=["random", "grad"], fractions=[0.2])
+    study = study_with(protocols=["evaluator:keep:shifted"], estimators=["random", "grad"], evaluator_fractions=[0.2])
     uproar.run(study, store=root, jobs=1)
     assert len(list(Store(root).keys("cell"))) == len(study.seeds) * len(study.chains_for(protocol_named("evaluator")))
     more = study.with_changes(protocols=["evaluator"])
@@ -197,8 +196,8 @@ def test_the_tests_of_one_score_are_one_file(tmp_path):
 
 def test_evaluators_judge_some_images_of_many(tmp_path):
     """The same images in every replicate, under every protocol, with the numbers that they have among all."""
-    protocols = ["evaluator", "evaluator:permuted", "evaluator:class", "evaluator:encoding"]
-    study = study_with(protocols=protocols, estimators=["random", "grad"], fractions=[0.2])
+    protocols = ["evaluator", "evaluator:permuted", "evaluator:class"]
+    study = study_with(protocols=protocols, estimators=["random", "grad"], evaluator_fractions=[0.2])
     every = uproar.run(study, store=tmp_path / "every", jobs=1)
     some = uproar.run(study.with_changes(evaluator_images=20), store=tmp_path / "some", jobs=1)
     place = ["estimator", "replicate", "image"]
@@ -208,7 +207,7 @@ def test_evaluators_judge_some_images_of_many(tmp_path):
     assert judged.groupby(["estimator", "replicate"]).size().eq(20).all()
     pd.testing.assert_frame_equal(judged, among.loc[judged.index])
     asked = some.done.groupby("protocol")["images"].unique().map(list)
-    assert asked["evaluator:keep:shifted"] == asked["evaluator:class"] == [20] and asked["evaluator:encoding"] == [30]
+    assert asked["evaluator:keep:shifted"] == asked["evaluator:class"] == [20]
     for protocol in ("evaluator:permuted", "evaluator:class"):
         there, all_there = (
             bits_by_cell(study.with_changes(evaluator_images=n), tmp_path / folder)
@@ -217,8 +216,6 @@ def test_evaluators_judge_some_images_of_many(tmp_path):
         cells = [cell for cell in there if cell.protocol == protocol]
         assert cells and all(np.array_equal(there[cell], all_there[cell][images]) for cell in cells)
     assert some.test_images == [30], "the page has one size of the test set"
-    encoding = some.views[0].evaluator.encoding
-    assert encoding["encoding"].notna().all()
 
 
 def test_the_evaluator_is_first(tmp_path):
@@ -228,133 +225,6 @@ def test_the_evaluator_is_first(tmp_path):
     assert kinds.index("judge") < kinds.index("retrain")
     results = uproar.run(study, store=tmp_path, jobs=1)
     assert (results.table["status"] == "done").all()
-
-
-def test_encoding_is_what_a_reader_of_the_mask_adds(tmp_path):
-    """A mask at a place that tells the class encodes it; a random one does not."""
-    study = study_with(
-        task="planted(size=8, classes=3, train=240, test=240)",
-        protocols=["evaluator:encoding"],
-        estimators=["random", "label_cue(share=0.2)"],
-        fractions=[0.2],
-        target="label",
-    )
-    results = uproar.run(study, store=tmp_path, jobs=1)
-    table = results.views[0].evaluator.encoding.set_index("estimator")
-    assert table.loc["label_cue(share=0.2)", "encoding"] > 0.3
-    assert bool(table.loc["label_cue(share=0.2)", "encodes"]) and not bool(table.loc["random", "encodes"])
-    assert abs(table.loc["random", "encoding"]) < 0.05
-    assert table["roar_over_decoupled"].isna().all()
-
-
-ENCODED = {
-    "task": "planted(size=8, classes=3, train=60, test=70)",
-    "model": "cnn-small",
-    "protocols": ["evaluator:encoding"],
-    "estimators": ["random", "label_cue(share=0.2)"],
-    "fractions": [0.2, 0.6],
-    "target": "label",
-}
-
-
-@pytest.fixture(scope="module")
-def encoded(tmp_path_factory):
-    """A study whose readers are trained as stacks, and its store."""
-    root, study = tmp_path_factory.mktemp("encoded"), study_with(**ENCODED)
-    run_study(study, root, 1)
-    return study, root
-
-
-def readers_of(study, root, name):
-    """The stored readers of an estimator, as they were trained."""
-    (setting,) = Setting.all_of(study)
-    bench = bench_for(setting, Store(root).root)
-    item = bench.store.read("reader", bench.keys.reader(ImageRanking(bench.chain(name), 0)))
-    networks = [build_reader(bench.inputs.spec, bench.task, 0).eval() for _ in (0, 1)]
-    for part, network in enumerate(networks):
-        own = {n[2:]: torch.from_numpy(a) for n, a in item.arrays.items() if n[0] == str(part)}
-        network.load_state_dict(own)
-    return bench, networks
-
-
-@pytest.mark.parametrize("protocol", ["evaluator:encoding", "evaluator:keep:encoding"])
-def test_a_cell_of_encoding_is_what_evaluator_and_reader_say_together(encoded, protocol):
-    """Said again: each image by the reader that was not trained with it, at the share that is best on its quarter."""
-    study, root = encoded
-    name, fraction = "label_cue(share=0.2)", 0.6
-    bench, networks = readers_of(study, root, name)
-    evaluator, item = bench.evaluators.get(0)
-    test, n = bench.task.test, len(bench.task.test)
-    important = bench.rankings.important(ImageRanking(bench.chain(name), 0), fraction, test)
-    gone = (~important if "keep" in protocol else important)[:, None]
-    shown = torch.where(gone, bench.task.mean.view(1, -1, 1, 1), test.read(slice(None)))
-    known = evaluator_scores(evaluator, torch.cat([shown, gone.float()], 1))[:, :, 0].double()
-    half, quarter = fold_of(test, 0), fold_of(test, 0, 4)
-    with torch.no_grad():
-        each = [network(gone.float()).double() for network in networks]
-    more = torch.stack([each[int(part)][i] for i, part in enumerate(half)])
-    expected = np.zeros(n)
-    for i in range(n):
-        other = (half == half[i]) & (quarter != quarter[i])
-        losses = [
-            torch.nn.functional.cross_entropy(known[other] + share / 10 * more[other], test.labels[other]).item()
-            for share in range(11)
-        ]
-        scores = (known[i] + int(np.argmin(losses)) / 10 * more[i]) * item.arrays[FACTORS][int(half[i]), 0]
-        expected[i] = -scores.log_softmax(0)[test.labels[i]] / math.log(2)
-    kept = bench.cells.find(Cell(*_place(study), name, protocol, fraction, 0))
-    np.testing.assert_allclose(kept.arrays["bits"][:, 0], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_readers_that_are_trained_as_a_stack_are_those_of_the_training_loop(encoded, tmp_path, monkeypatch):
-    """There the evaluator is asked about every batch anew, inside of the network that is trained."""
-    study, root = encoded
-    monkeypatch.setattr(mask_readers, "stackable", lambda *_: False)
-    bench_for.cache_clear()
-    run_study(study, tmp_path, 1)
-    (_, stacked), (_, alone) = (readers_of(study, place, "label_cue(share=0.2)") for place in (root, tmp_path))
-    for one, other in zip(stacked, alone, strict=True):
-        for (name, a), (_, b) in zip(one.state_dict().items(), other.state_dict().items(), strict=True):
-            torch.testing.assert_close(a, b, atol=2e-3, rtol=2e-3, msg=lambda m, n=name: f"{n}: {m}")
-
-
-@pytest.mark.parametrize("test", [70, 30], ids=["many images", "few images"])
-def test_a_cell_of_encoding_does_not_depend_on_the_cells_that_are_asked_with_it(encoded, tmp_path, test):
-    study = encoded[0].with_changes(task=f"planted(size=8, classes=3, train=60, test={test})")
-    some = study.with_changes(fractions=[0.6], estimators=["label_cue(share=0.2)"])
-    run_study(some, tmp_path / "some", 1)
-    run_study(study, tmp_path / "some", 1)
-    run_study(study, tmp_path / "together", 1)
-    apart, together = (bits_by_cell(study, tmp_path / name) for name in ("some", "together"))
-    assert apart.keys() == together.keys()
-    assert all(np.array_equal(apart[cell], together[cell]) for cell in apart)
-
-
-def test_an_estimator_whose_masks_cannot_be_read_does_not_take_others_with_it(encoded, tmp_path):
-    """Readers of several estimators are one job: what one of them lacks is its own affair."""
-    study = encoded[0].with_changes(estimators=["label_cue(share=0.2)", "bernoulli"])
-    jobs = [job for job in plan(study, Store(tmp_path)).jobs if job.kind == "judge"]
-    assert any({"label_cue(share=0.2)", "bernoulli"} <= {c.estimator for c in job.cells} for job in jobs)
-    table = uproar.run(study, store=tmp_path, jobs=1).table.set_index(["estimator", "protocol"]).sort_index()
-    status = table["status"].groupby(level=[0, 1]).unique().map(list)
-    assert status["bernoulli", "evaluator:encoding"] == ["skipped"]
-    assert status["label_cue(share=0.2)", "evaluator:encoding"] == ["done"]
-    apart, here = bits_by_cell(study, encoded[1]), bits_by_cell(study, tmp_path)
-    read = [cell for cell in apart if "encoding" in cell.protocol and "cue" in cell.estimator]
-    assert len(read) == 4 and all(np.array_equal(here[cell], apart[cell]) for cell in read)
-
-
-def test_what_retrained_networks_save_is_a_diagnosis_where_a_study_has_roar_and_decoupled(tmp_path):
-    """ROAR alone says nothing of encoding; with decoupled networks beside it there is a difference, and no flag."""
-    study = study_with(protocols=["evaluator", "roar"], estimators=["random", "block_random"])
-    alone = uproar.run(study, store=tmp_path, jobs=1)
-    assert alone.views[0].evaluator.encoding.empty and not alone.views[0].evaluator.bits.retrained
-    both = uproar.run(study.with_changes(protocols=["evaluator", "roar", "decoupled"]), store=tmp_path, jobs=1)
-    bits, table = both.views[0].evaluator.bits, both.views[0].evaluator.encoding.set_index("estimator")
-    assert set(bits.retrained) == set(bits.decoupled) == {("random", False), ("block_random", False)}
-    gaps = bits.decoupled["block_random", False] - bits.retrained["block_random", False]
-    assert table.loc["block_random", "roar_over_decoupled"] == pytest.approx(gaps.mean())
-    assert not table["encodes"].any() and table["stripe_x"].isna().all()
 
 
 def test_a_network_without_room_for_the_mask_sees_the_pixels_alone(tmp_path):
@@ -386,12 +256,10 @@ def test_shards_give_the_same_bits_and_serve_roar_later(judged, tmp_path, monkey
     assert here.keys() == there.keys()
     assert all(np.array_equal(here[cell], there[cell]) for cell in here)
     assert list(Store(tmp_path).keys("shard")) and not list(Store(tmp_path).keys("levels"))
-    asked = uproar.run(study.with_changes(protocols=["roar", "evaluator:encoding"]), store=tmp_path, jobs=1)
+    asked = uproar.run(study.with_changes(protocols=["roar", "evaluator"]), store=tmp_path, jobs=1)
     bench_for.cache_clear()
     table = asked.table.set_index("protocol")
     assert (table.loc["roar", "status"] == "done").all()
-    assert set(table.loc["evaluator:encoding", "status"]) == {"skipped"}
-    assert table.loc["evaluator:encoding", "reason"].str.contains("fit in memory").all()
 
 
 def test_replicates_take_the_architectures_of_evaluators_in_turn(tmp_path):
@@ -452,3 +320,34 @@ def test_a_study_says_how_many_images_there_are(tmp_path):
     results = uproar.run(study_with(limit=20), store=tmp_path, jobs=1)
     (view,) = results.views
     assert (view.available_images, int(results.done["images"].max())) == (30, 20)
+
+
+def test_evaluators_judge_at_fractions_of_their_own_and_one_explaining_serves_all(tmp_path):
+    study = study_with(protocols=["roar", "evaluator"], fractions=[0.6], evaluator_fractions=[0.1, 0.2])
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    by_protocol = results.done.groupby("protocol")["fraction"].agg(set)
+    assert by_protocol["roar"] == {0.0, 0.6} and by_protocol["evaluator:keep:shifted"] == {0.1, 0.2}
+    served = [Store(tmp_path).facts("levels", key)["fractions"] for key in Store(tmp_path).keys("levels")]
+    assert served and all(own == [0.1, 0.2, 0.6] for own in served)
+    assert not plan(study, Store(tmp_path)).jobs
+    default = uproar.Study()
+    assert default.evaluator_fractions == (0.05, 0.1, 0.2, 0.3, 0.5)
+    assert default.fractions == (0.1, 0.3, 0.5, 0.7, 0.9), "those of the papers"
+    assert {"evaluator", "evaluator:model"} <= set(default.protocols)
+
+
+def test_a_score_is_at_most_the_entropy_however_sure_the_evaluator_is(tmp_path, monkeypatch):
+    """Scores a hundred times too large: losses lie far above the entropy, and are reported; scores do not."""
+    sure = Evaluators.scores
+    monkeypatch.setattr(Evaluators, "scores", lambda self, network, images: 100 * sure(self, network, images))
+    monkeypatch.setattr(evaluators, "inverse_temperature", lambda *_: 1.0)
+    view = uproar.run(study_with(estimators=["random", "grad", "oracle"]), store=tmp_path, jobs=1).views[0]
+    scores, labels = view.evaluator, bench_for(Setting.all_of(study_with())[0], Store(tmp_path).root).task.test.labels
+    shares = np.bincount(labels) / len(labels)
+    entropy = -(shares * np.log2(shares)).sum()
+    assert scores.bits.entropy == pytest.approx(entropy)
+    assert (scores.per_image[["removing", "keeping"]].abs() <= entropy + 1e-9).all(axis=None)
+    assert (scores.table["score"].abs() <= entropy).all()
+    assert scores.overconfident.keys() == {"grad"}
+    excess = scores.table.set_index("estimator")["excess"]
+    assert scores.overconfident["grad"] == excess["grad"] > 1

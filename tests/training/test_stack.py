@@ -63,52 +63,19 @@ def test_a_network_does_not_depend_on_its_neighbours():
         assert all(same(model, whole[i]) for model, i in zip(part, rows, strict=True)), rows
 
 
-def scores(count):
-    """What is known of each training image, for several networks."""
-    draws = torch.Generator().manual_seed(1)
-    return [torch.randn(len(TASK.train), 3, generator=draws) for _ in range(count)]
-
-
 def labels(count):
     """Labels of their own for several networks."""
     draws = torch.Generator().manual_seed(2)
     return [torch.randint(3, (len(TASK.train),), generator=draws) for _ in range(count)]
 
 
-class Plus(nn.Module):
-    """A network and, in a last channel of its input, the numbers of the images, whose known scores are added."""
-
-    def __init__(self, model, known):
-        super().__init__()
-        self.model, self.known = model, known
-
-    def forward(self, x):
-        return self.model(x[:, :-1]) + self.known[x[:, -1, 0, 0].long()]
-
-
-def test_known_scores_are_added_before_the_loss_and_labels_are_the_networks_own():
-    """As a module that looks the scores up, image by image, is trained by `fit`; without them it becomes another."""
-    images, recipe, n = [x.double() for x in versions(TASK, 2)], Recipe(epochs=2, batch=20), len(TASK.train)
-    known, wanted = [x.double() for x in scores(2)], labels(2)
-    stacked, without = ([model.double() for model in fresh(TASK, 2)] for _ in range(2))
-    fit_stack(stacked, images, wanted, recipe, 5, known=known)
-    fit_stack(without, images, wanted, recipe, 5)
-    numbers = torch.arange(n).double().view(n, 1, 1, 1).expand(n, 1, 8, 8)
-    for model, other, x, own, y in zip(stacked, without, images, known, wanted, strict=True):
-        alone = Plus(fresh(TASK, 1)[0].double(), own)
-        fit(alone, torch.cat([x, numbers], 1), y, recipe, 5)
-        for (name, a), (_, b) in zip(model.state_dict().items(), alone.model.state_dict().items(), strict=True):
-            torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-8, msg=lambda m, n=name: f"{n}: {m}")
-        assert not torch.allclose(model.head.weight, other.head.weight, atol=0.01)
-
-
-def test_a_network_with_labels_and_scores_of_its_own_does_not_depend_on_its_neighbours():
-    images, wanted, known, recipe = versions(TASK, 5), labels(5), scores(5), Recipe(epochs=1, batch=30)
+def test_a_network_with_labels_of_its_own_does_not_depend_on_its_neighbours():
+    images, wanted, recipe = versions(TASK, 5), labels(5), Recipe(epochs=1, batch=30)
     whole = fresh(TASK, 5)
-    fit_stack(whole, images, wanted, recipe, 1, known=known)
+    fit_stack(whole, images, wanted, recipe, 1)
     for rows in ([0], [4], [3, 1], [4, 3, 2, 1, 0]):
-        part, (x, y, own) = fresh(TASK, len(rows)), ([a[i] for i in rows] for a in (images, wanted, known))
-        fit_stack(part, x, y, recipe, 1, known=own)
+        part, (x, y) = fresh(TASK, len(rows)), ([a[i] for i in rows] for a in (images, wanted))
+        fit_stack(part, x, y, recipe, 1)
         assert all(same(model, whole[i]) for model, i in zip(part, rows, strict=True)), rows
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import scipy
+import torch
 
 from uproar.audits.decoupled import DECOUPLED, by_fraction, decoupled_plot, distance, donor_effects, warnings
 from uproar.audits.plots import REMOVED, lines
@@ -15,6 +17,7 @@ from uproar.audits.predictions import Predictions, Reader
 from uproar.audits.registry import Evidence, audit, conclude, unique_names
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.seeds import generator
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, crossed_mean
 
@@ -58,6 +61,7 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     tables = {
         "masks alone against ROAR, accuracy": masks,
         "what pixels add to the mask, bits: I(Y; X' | M)": pixels,
+        "what the mask adds to the pixels it leaves, bits": _told(predictions),
         "decoupled ROAR, accuracy": decoupled,
     }
     far = "how far own masks are from what the decoupled network was trained with, accuracy, mean over fractions"
@@ -90,6 +94,9 @@ _NOTES = (
     "ROAR leaves, averaged over the fractions, and ROAR leaves some, with 95 % confidence over replicates and images.",
     "A mask tells as much by what it keeps as by what it removes: the same networks without pixels judge KAR.",
     "What pixels add to the mask is a diagnosis and never a score: a mask that tells everything would look best.",
+    "What the mask adds to the pixels it leaves: bits that the network of masks alone, mixed with decoupled ROAR, "
+    "saves under own masks, beyond what it saves when every mask is read for another image. It is 0 where masks say "
+    "nothing of the class, also where they remove all evidence and leave the decoupled network too sure of itself.",
     "Decoupled ROAR trains with masks permuted across images, so that a mask says nothing of the class, and tests with "
     "each image's own. Own below permuted: the ranking finds what counts; own equal to it: geometry alone.",
     "Own masks are not quite what the decoupled network was trained with: there a mask had nothing to do with the "
@@ -217,6 +224,51 @@ def _pixels(predictions: Predictions) -> pd.DataFrame:
         for name, t, (added,) in predictions.finished(_added_bits(predictions), ("roar",))
     ]
     return pd.DataFrame(rows, columns=["estimator", "fraction", "mean", "low", "high"])
+
+
+def _told(predictions: Predictions) -> pd.DataFrame:
+    """What a reader of the masks of each estimator knows of the class beyond the pixels left, mean over fractions."""
+
+    def read(_: str, name: str, fraction: float) -> np.ndarray | None:
+        known, told = (predictions.answers(protocol, name, fraction) for protocol in ("decoupled", "roar:mask"))
+        if known is None or told is None:
+            return None
+        labels = predictions.labels.numpy()
+        return np.stack([told_by_masks(*scores, labels) for scores in zip(known, told, strict=True)])
+
+    values = {name: predictions.over_fractions(read, "roar:mask", name) for name in predictions.part.estimators}
+    rows = [{"estimator": n, **crossed_mean(bits).as_row("told")} for n, bits in values.items() if bits is not None]
+    return pd.DataFrame(rows, columns=["estimator", "told", "low", "high"])
+
+
+def told_by_masks(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Bits per image that a reader of the image's mask saves beyond a reader of another image's mask.
+
+    `known` and `reader` are scores (n, classes): of a network that sees the pixels left and cannot read masks, and of
+    one that sees masks alone. Both readers are mixed with it by weights fitted on the other half of the images, so
+    that an overconfident network is put right by either: calibration alone saves nothing.
+    """
+    ring = torch.randperm(len(labels), generator=generator("leakage", "masks of other images")).numpy()
+    others = np.empty_like(ring)
+    others[ring] = np.roll(ring, 1)
+    return _mixed_bits(known, reader[others], labels) - _mixed_bits(known, reader, labels)
+
+
+def _mixed_bits(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Log-loss in bits of a weighted sum of two networks' log-probabilities; weights are fitted on every other row."""
+    logs, bits = scipy.special.log_softmax(np.stack([known, reader]).astype(float), axis=2), np.empty(len(labels))
+    right = np.take_along_axis(logs, labels[None, :, None], 2)[..., 0]
+
+    def losses(weights: np.ndarray, rows: slice) -> np.ndarray:
+        mixed = np.tensordot(weights, logs[:, rows], 1)
+        return np.logaddexp.reduce(mixed, axis=1) - weights @ right[:, rows]
+
+    for half in (0, 1):
+        fitted = scipy.optimize.minimize(
+            lambda w, rows: losses(w, rows).mean(), [0.5, 0.5], slice(1 - half, None, 2), bounds=[(0, 20)] * 2
+        )
+        bits[half::2] = losses(fitted.x, slice(half, None, 2)) / np.log(2)
+    return bits
 
 
 def _ways(predictions: Predictions) -> pd.DataFrame:

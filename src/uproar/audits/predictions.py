@@ -43,7 +43,7 @@ class Predictions:
 
     def classes(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """The predicted classes."""
-        answers = self._answers(protocol, estimator, fraction)
+        answers = self.answers(protocol, estimator, fraction)
         return None if answers is None else np.stack([a.argmax(1) for a in answers])
 
     def correct(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
@@ -53,12 +53,13 @@ class Predictions:
 
     def nll_bits(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """Negative log likelihood of the label in bits, calibrated on other images."""
-        answers = self._answers(protocol, estimator, fraction)
+        answers = self.answers(protocol, estimator, fraction)
         if answers is None:
             return None
         return np.stack([nll_bits(torch.from_numpy(a), self.labels).numpy() for a in answers])
 
-    def _answers(self, protocol: str, estimator: str, fraction: float) -> Arrays | None:
+    def answers(self, protocol: str, estimator: str, fraction: float) -> Arrays | None:
+        """The scores of every replicate, (images, classes)."""
         try:
             return [self.part.answers(protocol, estimator, fraction, seed) for seed in self.seeds]
         except NotApplicable:

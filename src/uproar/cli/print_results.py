@@ -37,7 +37,7 @@ def print_results(results: Run, compare: str | None = None) -> None:
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
     for view in results.views:
         for judged in view.evaluators.values():
-            print_evaluator(judged, f" on {view.task} with {view.model}", view.answer.recommended)
+            print_evaluator(judged, f" on {view.task} with {view.model}")
     print_verdicts(results)
     for (task, model), scores in results.metric_scores.items():
         print_metric_tables(scores, f" on {task} with {model}")

@@ -105,11 +105,10 @@ ONE_SIDED = (
 )
 
 
-def print_evaluator(scores: EvaluatorScores, where: str = "", recommended: str | None = None) -> None:
+def print_evaluator(scores: EvaluatorScores, where: str = "") -> None:
     """Every verdict of an evaluator: a method's lead over random, and over the best network-free ranking.
 
-    The test beside the second lead is that of beating all of them, by the one beaten least clearly. Then what masks
-    tell, and what that says against the method that is recommended.
+    The test beside the second lead is that of beating all of them, by the one beaten least clearly.
     """
     verdicts = scores.verdicts
     if verdicts.empty:
@@ -140,30 +139,6 @@ def print_evaluator(scores: EvaluatorScores, where: str = "", recommended: str |
     decides = "p of beating every network-free ranking is against"
     print_notes((row.estimator, f"{decides} {row.network_free}") for row in others.itertuples())
     print_notes(zip(verdicts["estimator"], verdicts["note"], strict=True))
-    _print_encoding(scores, where, recommended)
-
-
-def _print_encoding(scores: EvaluatorScores, where: str, recommended: str | None) -> None:
-    """What masks tell beyond the pixels they show, and the score less that."""
-    if scores.encoding.empty:
-        return
-    names = ("ranking", ">encoding", "encodes", ">ROAR over decoupled", ">STRIPE-X")
-    shown = table(escape(f"What masks tell beyond the pixels they show{where}, bits"), *names)
-    for row in scores.encoding.itertuples():
-        reader = _bits(row.encoding, row.low, row.high)
-        learned = _bits(row.roar_over_decoupled, row.roar_over_decoupled_low, row.roar_over_decoupled_high)
-        stripe = _bits(row.stripe_x, row.stripe_x_low, row.stripe_x_high)
-        shown.add_row(escape(row.estimator), reader, "yes" if row.encodes else "not shown", learned, stripe)
-    output.print(shown)
-    sentence = scores.stripe_x_sentence(recommended)
-    meaning = "STRIPE-X is the score less the encoding; ROAR over decoupled is a diagnosis, no bound."
-    output.print(escape(f"{meaning} {sentence}".strip()), style="dim", soft_wrap=True, highlight=False)
-
-
-def _bits(value: float, low: float, high: float) -> str:
-    if value != value:
-        return "–"
-    return f"{value:+.2f}" if low != low else f"{value:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def print_metric_tables(scores: Scores, where: str = "") -> None:

@@ -53,7 +53,7 @@ class Changes:
         names(
             kind="protocols",
             text="What is done with the ranked pixels, see uproar ls protocols",
-            default="evaluator, evaluator:encoding, roar, kar, roar:no-retrain, kar:no-retrain",
+            default="evaluator, evaluator:model, roar, kar, roar:no-retrain, kar:no-retrain",
         ),
     ] = None
     evaluator_models: Annotated[
@@ -89,7 +89,7 @@ class Changes:
         option(
             panel=WHAT,
             takes="T,T,…",
-            text="Shares of the pixels that are removed or kept",
+            text="Shares of the pixels that ROAR and KAR remove or keep",
             default="0.1, 0.3, 0.5, 0.7, 0.9",
         ),
     ] = None

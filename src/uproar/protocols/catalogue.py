@@ -52,24 +52,6 @@ def _evaluators() -> Iterator[Protocol]:
             )
 
 
-def _encoding() -> Iterator[Protocol]:
-    """The evaluator helped by a reader of the mask, in both directions."""
-    for keeps in (False, True):
-        yield Protocol(
-            "evaluator",
-            keeps,
-            False,
-            f"as evaluator{':keep' * keeps}, helped by a network that has learned to read the mask: the bits that this "
-            "saves are what the choice of the mask tells beyond the pixels it shows",
-            f"{'keep:' * keeps}encoding",
-            sees="both",
-            judges=False,
-            evaluator=True,
-            reads_mask=True,
-            brings=() if keeps else ("evaluator:keep:encoding", "evaluator", "evaluator:keep"),
-        )
-
-
 SCORED = ("own", "shifted")
 """The assignments of masks that the score of an evaluator compares."""
 
@@ -144,21 +126,20 @@ PROTOCOLS: dict[str, Protocol] = {
             judges=False,
         ),
         *_evaluators(),
-        *_encoding(),
     )
 }
 
 
 def evaluator_protocol(target: str, keeps: bool, masks: str = "own") -> Protocol:
     """The protocol that asks the evaluator for a target, in one direction, with some assignment of masks."""
-    wanted = (target, keeps, masks, False)
+    wanted = (target, keeps, masks)
     known = (p for p in PROTOCOLS.values() if p.evaluator)
-    return next(p for p in known if (p.target, p.keeps, p.test.of, p.reads_mask) == wanted)
+    return next(p for p in known if (p.target, p.keeps, p.test.of) == wanted)
 
 
 def scored_together(protocol: Protocol) -> list[Protocol]:
     """The tests of an evaluator whose differences are its score, in both directions; empty if this is none of them."""
-    if not protocol.evaluator or protocol.reads_mask or protocol.test.of not in SCORED:
+    if not protocol.evaluator or protocol.test.of not in SCORED:
         return []
     return [evaluator_protocol(protocol.target, keeps, masks) for masks in SCORED for keeps in (False, True)]
 

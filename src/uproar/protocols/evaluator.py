@@ -64,6 +64,9 @@ JUDGED = 1000
 """Test images that evaluators judge at most, unless a study says how many. On Fashion-MNIST intervals are about
 a tenth wider with 1,000 than with 2,000, for half of the work of judging: more replicates are worth more."""
 
+FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5)
+"""Shares of the pixels that are removed, or kept: with more, a mask and the same mask elsewhere nearly coincide."""
+
 TARGETS = 2
 """What an evaluator answers: the label, and the class that the explained network sees."""
 

@@ -66,8 +66,6 @@ class Protocol:
     estimators and fractions (`protocols/evaluator.py`)."""
     target: Literal["label", "answer"] = "label"
     """What an evaluator is asked for: the image's class, or the class that the explained network sees in it."""
-    reads_mask: bool = False
-    """Whether the evaluator is helped by a network that reads the mask (`protocols/mask_reader.py`)."""
     brings: tuple[str, ...] = ()
     """Protocols that a study runs with this one: its other direction and its control."""
     changes: Change | None = None

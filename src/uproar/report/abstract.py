@@ -116,7 +116,8 @@ def _network(quality: NetworkQuality | None) -> list[str]:
 
 def _removal(study: Mapping[str, Any]) -> list[str]:
     """Which shares of the pixels were taken away, and what came in their place."""
-    shares = [number(100 * float(t)) for t in study.get("fractions", ()) if study.get("protocols")]
+    kinds = {"evaluator_fractions" if p.startswith("evaluator") else "fractions" for p in study.get("protocols", ())}
+    shares = [number(100 * t) for t in sorted({float(t) for kind in kinds for t in study.get(kind, ())})]
     if not shares:
         return []
     return [f"Of every image {series(shares)} % of the pixels were removed or kept (fill: {study.get('fill')})."]

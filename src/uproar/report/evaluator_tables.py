@@ -1,4 +1,4 @@
-"""Tables of the evaluator, on the page and beside it: its verdicts with all that they rest on, its pairs, encoding."""
+"""Tables of the evaluator, on the page and beside it: its verdicts with all that they rest on, its pairs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,6 @@ class EvaluatorPart:
     rows: tuple[Mapping[Hashable, Any], ...]
     models: tuple[str, ...]
     """The architectures of the evaluators."""
-    encoding: tuple[Mapping[Hashable, Any], ...] = ()
-    """What masks tell beyond the pixels they show, where the study asked; see `EvaluatorScores.encoding`."""
-    stripe_x: str = ""
-    """What the score less encoding says against the method that the answer recommends."""
 
     @property
     def sidedness(self) -> str:
@@ -50,13 +46,7 @@ class EvaluatorPart:
 def evaluator_parts(view: StudyView) -> tuple[EvaluatorPart, ...]:
     """The verdicts of every target that has any."""
     return tuple(
-        EvaluatorPart(
-            target,
-            tuple(scores.verdicts.to_dict("records")),
-            scores.bits.models,
-            tuple(scores.encoding.to_dict("records")),
-            scores.stripe_x_sentence(view.answer.recommended),
-        )
+        EvaluatorPart(target, tuple(scores.verdicts.to_dict("records")), scores.bits.models)
         for target, scores in view.evaluators.items()
         if len(scores.verdicts)
     )
@@ -68,7 +58,6 @@ def evaluator_tables(results: Results) -> Mapping[str, pd.DataFrame]:
         "evaluator": _over_targets(results, lambda scores: scores.verdicts),
         "evaluator_scores": _over_targets(results, lambda scores: scores.table),
         "evaluator_comparisons": _over_targets(results, lambda scores: scores.pairs),
-        "encoding": _over_targets(results, lambda scores: scores.encoding),
     }
     return {name: frame for name, frame in tables.items() if len(frame)}
 

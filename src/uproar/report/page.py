@@ -48,7 +48,6 @@ EVALUATOR_FILES = {
     "evaluator.csv": "the evaluator's verdicts: difference, interval, df, p alone and adjusted, n",
     "evaluator_scores.csv": "its score of every estimator and control",
     "evaluator_comparisons.csv": "every pair of methods by the evaluator",
-    "encoding.csv": "what masks tell beyond the pixels they show",
     "evaluator_per_image.parquet": "what these follow from: one row per estimator, replicate and image",
 }
 METRIC_FILES = {

@@ -45,7 +45,7 @@ from uproar.statistics.intervals import Interval
 from uproar.wording import counted
 
 KEPT = (
-    *("claims.csv", "evaluator.csv", "evaluator_scores.csv", "evaluator_comparisons.csv", "encoding.csv"),
+    *("claims.csv", "evaluator.csv", "evaluator_scores.csv", "evaluator_comparisons.csv"),
     *("results.csv", "verdicts.csv", "comparisons.csv", "metric_values.csv", "audits.csv"),
 )
 """The tables that are kept beside a page, verdicts and pairs with the cells they follow from; values per image, which

@@ -24,7 +24,7 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     (every pair of estimators under every protocol and metric) and `negative_controls.csv`; with metrics also
     `scores.csv` and `scores.parquet` (a row per replicate), `per_image.parquet`, and over all replicates
     `metric_values.csv` and `metric_comparisons.csv`; with checks `checks.csv`; with an evaluator `evaluator.csv` (its
-    verdicts), `evaluator_scores.csv`, `evaluator_comparisons.csv`, `encoding.csv` and `evaluator_per_image.parquet`,
+    verdicts), `evaluator_scores.csv`, `evaluator_comparisons.csv` and `evaluator_per_image.parquet`,
     from which they follow; with claims `claims.csv`, a row per number behind each.
     """
     files = {f"{name}.csv": _csv(frame) for name, frame in run_tables(results, verdict_table(chapters)).items()}

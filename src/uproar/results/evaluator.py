@@ -3,7 +3,6 @@
     scores = view.evaluator                  # of one task and model; None where the study did not ask an evaluator
     scores.table                             # SCORE_COLUMNS: every estimator and control, best first
     scores.verdicts                          # VERDICT_COLUMNS: every method against random and network-free rankings
-    scores.encoding                          # ENCODING_COLUMNS: what masks tell beyond the pixels they show
     scores.per_image                         # IMAGE_COLUMNS: what all of these are computed from
     scores.pairs                             # statistics.comparisons.COLUMNS: method against method
 
@@ -11,6 +10,10 @@ The score of an image is the bits of log-loss that its own mask costs the evalua
 place, when the most important pixels are removed, and that it saves when they are kept: the mean over the fractions and
 both directions. Positive: the map found what counts. Images are paired, and every replicate has an evaluator of its
 own, so that the spread over evaluators, base networks and images is in the intervals.
+
+The loss of an image counts up to the entropy of what is predicted: where nothing is left evaluators are overconfident,
+and no mask can take more than there is to know. With this bound the order of eleven methods agrees better with the
+known pixels (Kendall's τ .61, without it .55, by the Brier score .54; 7 tasks, 2 seeds), that of degraded truths is 1.
 """
 
 from __future__ import annotations
@@ -31,9 +34,6 @@ from uproar.statistics.multiple_testing import holm
 from uproar.statistics.student_t import Numbers
 from uproar.types import Role
 
-NEGLIGIBLE = 0.05
-"""Bits of encoding that do not matter."""
-
 SCORE_COLUMNS = {
     "estimator": "chain that ranks the pixels",
     "kind": "method, baseline (never looks at the network), random or truth (told the class or the important pixels)",
@@ -43,6 +43,7 @@ SCORE_COLUMNS = {
     "p": "of a score of 0, for this estimator alone",
     "removing": "the part of the score from removing the most important pixels",
     "keeping": "the part from keeping them",
+    "excess": "bits of the mean loss under its own masks above the entropy, unbounded, at the worst fraction",
     "n": "test images",
     "replicates": "replicates, each with an evaluator of its own",
 }
@@ -78,23 +79,6 @@ VERDICT_COLUMNS = {
 }
 """The columns of `EvaluatorScores.verdicts`."""
 
-ENCODING_COLUMNS = {
-    "estimator": "chain that ranks the pixels",
-    "kind": "as in the table of scores",
-    "encoding": "bits that a reader of the mask adds to what the evaluator knows from the pixels shown: a lower bound",
-    "low": "lower end of its 95 % interval over replicates and images",
-    "high": "upper end",
-    "encodes": f"whether this interval lies above {NEGLIGIBLE} bits",
-    "roar_over_decoupled": "a diagnosis, no bound: bits that ROAR's networks, trained with own masks, need less under "
-    "own masks than those of `decoupled`, trained with masks of other images; NaN where the study has not both",
-    "roar_over_decoupled_low": "lower end of its 95 % interval",
-    "roar_over_decoupled_high": "upper end",
-    "stripe_x": "score minus encoding (STRIPE-X): what the map found, less what it told by its shape",
-    "stripe_x_low": "lower end of its 95 % interval",
-    "stripe_x_high": "upper end",
-}
-"""The columns of `EvaluatorScores.encoding`."""
-
 IMAGE_COLUMNS = {
     "estimator": "chain that ranks the pixels",
     "kind": "as in the table of scores",
@@ -104,6 +88,9 @@ IMAGE_COLUMNS = {
     "keeping": "bits that its own mask saves beyond the moved one when they are kept",
 }
 """The columns of `EvaluatorScores.per_image`; the score of an image is the mean of the last two."""
+
+OVERCONFIDENT = 0.05
+"""Bits above the entropy that are reported: a perfect evaluator that is left nothing lies at it."""
 
 LEAST_EVALUATORS = 2
 """Replicates that a verdict needs, each with an evaluator of its own."""
@@ -120,7 +107,7 @@ VERDICTS = {
 class EvaluatorBits:
     """Bits of log-loss per image under one target of the evaluators of one task and model, mean over the fractions.
 
-    Arrays are (replicates, images), NaN where a replicate lacks a fraction.
+    The loss of an image counts up to the entropy. Arrays are (replicates, images), NaN where one lacks a fraction.
     """
 
     own: Mapping[tuple[str, bool], Numbers]
@@ -129,20 +116,20 @@ class EvaluatorBits:
     """The same with the mask moved to another place."""
     kinds: Mapping[str, Role]
     """What each estimator is."""
-    read: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
-    """As `own`, of the evaluator helped by a reader of the mask, where the study asks for the encoding."""
-    retrained: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
-    """As `own`, of networks that were retrained with own masks (ROAR), where the study has them."""
-    decoupled: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
-    """As `retrained`, of networks that were retrained with the same masks given to other images (`decoupled`)."""
     models: tuple[str, ...] = ()
     """The architectures of the evaluators, each once, in the order in which replicates take them."""
     images: NDArray[np.int64] | None = None
     """The rows of the judged images in the test split; None: all."""
+    excess: Mapping[str, float] = field(default_factory=dict)
+    """By estimator, bits of the mean loss under its own masks above the entropy, unbounded, at the worst fraction."""
+    entropy: float = np.nan
+    """Bits of what is predicted, the largest of the replicates: no score is larger."""
 
 
 class EvaluatorScores:
     """The primary scores of one task and model for one target, each table computed once."""
+
+    encoding = pd.DataFrame()  # until the flag that reads it is gone
 
     def __init__(self, bits: EvaluatorBits, alpha: float = ALPHA, target: str = "label") -> None:
         self.bits, self.alpha = bits, alpha
@@ -154,6 +141,12 @@ class EvaluatorScores:
         frame = self.verdicts[self.verdicts["p_random"].notna()]
         signs = pd.DataFrame({"side": np.sign(frame["side"]), "high": frame["over_random_high"]})
         return negative_control(self.name, signs)
+
+    @property
+    def overconfident(self) -> Mapping[str, float]:
+        """Methods under whose own masks evaluators need more bits than there are, with how many more; worst first."""
+        above = {name: self.bits.excess.get(name, 0.0) for name in self.of_kind("method")}
+        return {n: bits for n, bits in sorted(above.items(), key=lambda one: -one[1]) if bits > OVERCONFIDENT}
 
     def of_kind(self, *kinds: Role) -> list[str]:
         """The estimators of some kinds that have a score."""
@@ -183,6 +176,7 @@ class EvaluatorScores:
             one = values.interval()
             row = {"estimator": name, "kind": self.bits.kinds.get(name, "method"), **one.as_row("score")}
             parts = {direction: float(np.nanmean(part)) for direction, part in self._parts(name).items()}
+            parts["excess"] = self.bits.excess.get(name, np.nan)
             rows.append(row | {"p": one.p, **parts, "n": one.n, "replicates": one.replicates})
         frame = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
         return frame.sort_values("score", ascending=False, ignore_index=True)
@@ -221,57 +215,6 @@ class EvaluatorScores:
         frame["side"] = [self._side(row) for row in frame.itertuples()]
         frame["verdict"] = [VERDICTS[side] for side in frame["side"]]
         return frame.sort_values("score", ascending=False, ignore_index=True)
-
-    @functools.cached_property
-    def encoding(self) -> pd.DataFrame:
-        """What the masks of every estimator tell beyond the pixels they show, the best first; see ENCODING_COLUMNS."""
-        rows = [self._encoding(name) for name in self.measurements]
-        frame = pd.DataFrame([row for row in rows if row], columns=list(ENCODING_COLUMNS))
-        return frame.sort_values("stripe_x", ascending=False, ignore_index=True)
-
-    def _encoding(self, name: str) -> dict[str, object]:
-        """What was measured of one estimator; empty where the study has nothing."""
-        told, learned = self._told(name), _saved(name, self.bits.decoupled, self.bits.retrained)
-        if told is None and learned is None:
-            return {}
-        bound = _interval(told)
-        return {
-            "estimator": name,
-            "kind": self.bits.kinds.get(name, "method"),
-            **bound.as_row("encoding"),
-            "encodes": bound.low > NEGLIGIBLE,
-            **_interval(learned).as_row("roar_over_decoupled", "roar_over_decoupled_"),
-            **_interval(self._stripe_x(name)).as_row("stripe_x", "stripe_x_"),
-        }
-
-    def stripe_x_sentence(self, recommended: str | None) -> str:
-        """What STRIPE-X says against the method that the answer recommends; empty where it says nothing."""
-        own, random = (None if name is None else self._stripe_x(name) for name in (recommended, BASELINE))
-        if own is None or random is None:
-            return ""
-        over = _interval(own - random)
-        if over.low > 0:
-            return ""
-        values = self.encoding[self.encoding["kind"] == "method"].set_index("estimator")["stripe_x"]
-        best = "" if values.index[0] == recommended else f"; {values.index[0]} is highest ({values.iloc[0]:+.2f})"
-        if over.high < 0:
-            below = f"below the random ranking: {np.nanmean(own):+.2f} against {np.nanmean(random):+.2f} bits"
-            return f"By STRIPE-X {recommended}, which the answer recommends, is {below}{best}."
-        told = f"not told from the random ranking ({over.value:+.2f}, {over.low:+.2f} to {over.high:+.2f} bits)"
-        return f"By STRIPE-X {recommended}, which the answer recommends, is {told}{best}."
-
-    def _stripe_x(self, name: str) -> Numbers | None:
-        """The score of every image less what its mask tells."""
-        told = self._told(name)
-        return None if told is None or name not in self.measurements else self.measurements[name].by_image - told
-
-    def _told(self, name: str) -> Numbers | None:
-        """What a mask tells beyond the pixels it shows, by the reader of it.
-
-        Retrained networks do not say it: they are better than the evaluator, and than decoupled networks, at the masks
-        they have learned from, also where these tell nothing.
-        """
-        return _saved(name, self.bits.own, self.bits.read)
 
     @functools.cached_property
     def differences(self) -> Mapping[tuple[str, str], Interval]:
@@ -328,18 +271,6 @@ class EvaluatorScores:
 def mask_gain(own: Numbers, shifted: Numbers, keeps: bool) -> Numbers:
     """Bits that an image's own mask costs beyond the same mask elsewhere, or saves where it keeps."""
     return shifted - own if keeps else own - shifted
-
-
-def _saved(
-    name: str, without: Mapping[tuple[str, bool], Numbers], using: Mapping[tuple[str, bool], Numbers]
-) -> Numbers | None:
-    """Bits per image that one network needs less than another for own masks, mean over the directions of both."""
-    parts = [without[key] - using[key] for key in ((name, False), (name, True)) if key in without and key in using]
-    return np.mean(parts, 0) if _has_numbers(parts) else None
-
-
-def _interval(values: Numbers | None) -> Interval:
-    return Interval(np.nan, np.nan, np.nan) if values is None else Measurements(values).interval()
 
 
 def _has_numbers(parts: Sequence[Numbers]) -> bool:

@@ -20,7 +20,6 @@ from uproar.study.progress import Listener
 from uproar.study.settings import Setting
 from uproar.study.spec import Study, study_of
 
-FRACTIONS = (0.1, 0.3, 0.5)
 REPLICATES = 3
 PROTOCOLS = ("evaluator", "evaluator:model")
 
@@ -44,7 +43,6 @@ def evaluations_of(
     settings |= {
         "plugins": tuple(plugins),
         "protocols": PROTOCOLS,
-        "fractions": FRACTIONS,
         "seeds": tuple(range(seed, seed + REPLICATES)),
         "checks": (),  # who chooses has made them
     }

@@ -30,6 +30,7 @@ LISTS = (
     "claims",
     "fractions",
     "random_fractions",
+    "evaluator_fractions",
     "seeds",
     "plugins",
 )
@@ -74,7 +75,7 @@ def united_study(studies: Sequence[Study], folders: Sequence[Path]) -> Study:
         if differing:
             raise BadInput(f"{folders[0]} and {folder} cannot be merged: their studies differ in {series(differing)}.")
     lists = {name: list(dict.fromkeys(v for s in (first, *others) for v in s[name])) for name in LISTS}
-    for name in ("fractions", "random_fractions", "seeds"):
+    for name in ("fractions", "random_fractions", "evaluator_fractions", "seeds"):
         lists[name] = sorted(lists[name])
     return study_of({**first, **lists})
 

@@ -306,14 +306,14 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
         facts = bench.rankings.facts(chain, seed)
         if not facts and not chain.is_direct:
             continue
-        for fraction in study.fractions:
+        for fraction in study.all_fractions:
             try:
                 important = bench.rankings.important(
                     ImageRanking(chain, seed), fraction, test, slice(row, row + 1), make=False
                 )
             except (UproarError, KeyError):
                 continue
-            for protocol in families.values():
+            for protocol in (p for p in families.values() if fraction in study.fractions_for(p)):
                 with contextlib.suppress(*CODE_ERRORS):  # a fill of the user: its cells say why
                     shown = protocol.change(x, important, study.fill, around)[0]
                     changed[protocol.name, chain.name, fraction] = _bytes(shown)

@@ -11,6 +11,7 @@ from uproar.metrics.flagging import CHECK_IMAGES
 from uproar.models import build
 from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named
+from uproar.protocols.evaluator import FRACTIONS
 from uproar.removal.order import count
 from uproar.statistics.design import BASELINE
 from uproar.study.bench import Bench, bench_for
@@ -33,8 +34,8 @@ def cells_of(study: Study, setting: Setting) -> list[Cell]:
 
 def _fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, ...]:
     """Where a curve is measured; that of the first random ranking may go on where no other does."""
-    further = chain.name == BASELINE and not protocol.keeps
-    return study.fractions + (study.random_fractions if further else ())
+    further = chain.name == BASELINE and not protocol.keeps and not protocol.evaluator
+    return study.fractions_for(protocol) + (study.random_fractions if further else ())
 
 
 def scores_of(study: Study, setting: Setting) -> list[ScoreCell]:
@@ -115,7 +116,9 @@ def check_fractions(study: Study, root: str) -> None:
     for setting in Setting.all_of(study):
         features = math.prod(bench_for(setting, root).inputs.features)
         what = "channel values" if setting.features == "channel" else "pixels"
-        check_grid((*study.fractions, *study.random_fractions), features, what, setting.task)
+        for protocol in study.protocol_list:
+            if study.fractions_for(protocol) != FRACTIONS:  # the evaluator's own do on any image
+                check_grid((*study.fractions_for(protocol), *study.random_fractions), features, what, setting.task)
 
 
 def check_grid(fractions: tuple[float, ...], features: int, what: str, task: str) -> None:

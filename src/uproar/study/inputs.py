@@ -72,12 +72,8 @@ class Inputs:
         return judged_rows(self.task.test, self.setting.evaluator_images)
 
     def rows_asked(self, protocol: Protocol) -> torch.Tensor:
-        """The rows of the test images that a protocol asks about: those that evaluators judge, or all.
-
-        An evaluator that is helped by readers of masks is asked about all: each reader learns from half of them.
-        """
-        judges = protocol.evaluator and not protocol.reads_mask
-        return self.judged_rows if judges else torch.arange(len(self.task.test))
+        """The rows of the test images that a protocol asks about: those that evaluators judge, or all."""
+        return self.judged_rows if protocol.evaluator else torch.arange(len(self.task.test))
 
     def rows_of(self, unit: ScoreCell) -> torch.Tensor:
         """The rows of the test images that a metric is asked about."""

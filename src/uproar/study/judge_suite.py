@@ -20,7 +20,8 @@ from uproar.estimators.degraded import KINDS, LEVELS
 from uproar.expression import parse
 from uproar.metrics.registry import metrics, read_metric, sign_of, uses_order
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.protocols.catalogue import evaluator_protocol, first_of_family
+from uproar.protocols.catalogue import SCORED, evaluator_protocol, first_of_family
+from uproar.protocols.evaluator import FRACTIONS
 from uproar.results.evaluator import mask_gain
 from uproar.scoring.evaluation import RESAMPLED
 from uproar.seeds import Draws
@@ -29,13 +30,14 @@ from uproar.statistics.roc import area_under_roc
 from uproar.statistics.student_t import Numbers
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
+from uproar.study.collect_evaluator import entropies, losses
 from uproar.study.collect_scores import evaluation
-from uproar.study.evaluators import target_index
 from uproar.study.settings import Setting
 from uproar.study.spec import Study, study_of
 
 FRACTION = 0.15
-"""The share of pixels that protocols remove or keep: more than the evidence of all tasks but the texture."""
+"""The share of pixels that ROAR, KAR and the like remove or keep: more than the evidence of all tasks but the texture;
+evaluators judge at their own."""
 TRUTH = "oracle"
 LEARNED = 0.5
 """How far above chance a network must be right for its task to tell anything of judges: 1 is always."""
@@ -359,12 +361,11 @@ def _bits(bench: Bench, protocol: Protocol, chain: str, seed: int) -> Numbers | 
 
 
 def _gain(bench: Bench, protocol: Protocol, keeps: bool, chain: str, seed: int) -> Numbers | None:
-    asked = [evaluator_protocol(protocol.target, keeps, masks) for masks in ("own", "shifted")]
-    items = [_cell(bench, one.name, chain, seed) for one in asked]
-    if items[0] is None or items[1] is None:
-        return None
-    own, shifted = (np.asarray(item["bits"][:, target_index(protocol)], dtype=float) for item in items if item)
-    return mask_gain(own, shifted, keeps)
+    asked = (evaluator_protocol(protocol.target, keeps, masks) for masks in SCORED)
+    most = entropies(bench, protocol, [seed])
+    own, shifted = (np.minimum(losses(bench, one, chain, FRACTIONS, [seed]), most).mean(1)[0] for one in asked)
+    gain = mask_gain(own, shifted, keeps)
+    return None if np.isnan(gain).any() else gain
 
 
 def _cell(bench: Bench, protocol: str, chain: str, seed: int) -> Mapping[str, Any] | None:

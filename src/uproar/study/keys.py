@@ -21,7 +21,6 @@ from uproar.protocols.catalogue import SCORED, scored_together
 from uproar.protocols.evaluator import VERSION
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.protocols.mask_detector import detector_recipe
-from uproar.protocols.mask_reader import VERSION as READER
 from uproar.removal.fill import fill_code, fills
 from uproar.storage.store import key_of
 from uproar.study.cell import Cell, ScoreCell
@@ -120,8 +119,7 @@ class Keys:
         train, test = self.inputs.rankings_of(cell)
         inputs = self._removal(cell, protocol, train if protocol.retrains else test)
         if protocol.evaluator:  # both targets are kept in one result, and the tests of one score
-            helped = {"reader": READER} if protocol.reads_mask else {}
-            asked = {"tested": protocol.test.of, "asks": self.evaluator(cell.seed), **helped}
+            asked = {"tested": protocol.test.of, "asks": self.evaluator(cell.seed)}
             scored = {"keeps": "both", "tested": list(SCORED)} if together else {}
             return key_of("cell", {**inputs, **asked, **scored, **self._asked(protocol)})
         if not protocol.retrains:
@@ -155,11 +153,6 @@ class Keys:
             "seed": seed,
         }
         return key_of("evaluator", {**self._data, **self._learning_of(self.inputs.evaluator_spec(seed)), **inputs})
-
-    def reader(self, ranking: ImageRanking) -> str:
-        """The networks that read the masks of a ranking beside the replicate's evaluator."""
-        inputs = {"order": self.ranking(ranking), "asks": self.evaluator(ranking.seed), "version": READER}
-        return key_of("reader", inputs)
 
     def training(self, cell: Cell) -> str:
         """The training of a cell: equal for cells that are tests of one network."""

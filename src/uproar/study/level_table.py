@@ -22,7 +22,6 @@ class LevelsBuilder:
     def __init__(self) -> None:
         self.packed: list[np.ndarray] = []
         self.ties: list[Tensor] = []
-        self.ranks: list[np.ndarray] = []
         self.maps: list[np.ndarray] = []
         self.constant = 0
         self.layers: tuple[str, ...] = ()
@@ -31,13 +30,10 @@ class LevelsBuilder:
     def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
         """Rank some more images."""
         scores = maps.flatten(1)
-        places = ranks(scores, draws, name)
-        self.packed.append(Levels.of(places, fractions).packed)
+        self.packed.append(Levels.of(ranks(scores, draws, name), fractions).packed)
         self.ties.append(tie_share(scores, sorted(fractions)))
         self.constant += int((scores.amax(1) == scores.amin(1)).sum())
         if draws.split == "test":
-            small = scores.shape[1] <= np.iinfo(np.uint16).max
-            self.ranks.append(places.numpy().astype(np.uint16 if small else np.uint32))
             self.maps.append(scaled_half(maps))
 
 
@@ -69,12 +65,8 @@ def levels_item(train: LevelsBuilder, test: Item, fractions: Sequence[float], ch
 
 
 def test_levels_item(test: LevelsBuilder, fractions: Sequence[float], chain: Chain, seconds: float) -> Item:
-    """The test images as they are kept: packed levels, ranks and maps."""
-    arrays = {
-        "test": np.concatenate(test.packed, 1),
-        "test_ranks": np.concatenate(test.ranks),
-        "test_maps": np.concatenate(test.maps),
-    }
+    """The test images as they are kept: packed levels and maps."""
+    arrays = {"test": np.concatenate(test.packed, 1), "test_maps": np.concatenate(test.maps)}
     facts = {
         **_about(fractions, chain, seconds, test.layers),
         "ties_test": _mean_shares(test),

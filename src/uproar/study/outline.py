@@ -138,7 +138,7 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
 def _asked(cells: list[Cell], images: int, most: int) -> int:
     """Changed images that networks are asked about: an evaluator answers for both targets at once, of some images."""
     protocols = [(cell, protocol_named(cell.protocol)) for cell in cells]
-    judged = {(c.estimator, p.keeps, p.test, p.reads_mask, c.fraction, c.seed) for c, p in protocols if p.evaluator}
+    judged = {(c.estimator, p.keeps, p.test, c.fraction, c.seed) for c, p in protocols if p.evaluator}
     return min(images, most) * len(judged) + images * sum(not protocol.evaluator for _, protocol in protocols)
 
 
@@ -188,7 +188,7 @@ def _kept(study: Study, size: TaskFacts) -> float:
     images = size.train + size.test
     if needs_shards(size.train, size.test, features):
         return features * (images * PACKED_BYTES + 2 * size.test)
-    return features * (images * bits_for(len(study.fractions)) / 8 + 4 * size.test)
+    return features * (images * bits_for(len(study.all_fractions)) / 8 + 2 * size.test)
 
 
 def _values(scores: list[ScoreCell], size: TaskFacts) -> float:

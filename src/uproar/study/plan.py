@@ -6,14 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from uproar.batches import spans
 from uproar.errors import CODE_ERRORS
 from uproar.estimators import Chain, families
 from uproar.metrics.probe import images_shown
 from uproar.metrics.registry import fine_tuning_of
 from uproar.protocols import protocol_named
 from uproar.protocols.mask_assignment import FOLDS
-from uproar.protocols.mask_reader import BATCH, STEPS
 from uproar.storage.store import Store
 from uproar.study.base_models import FINE_TUNED
 from uproar.study.bench import Bench, bench_for
@@ -74,7 +72,7 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     ended = sum(unit in settled and unit not in refused for unit in every)
     total.cached += len(cells) + len(scores) - len(missing) - len(unscored) - len(refused) - ended
     tested_only = _tested_only(bench, applicable)
-    lacking = _lacking(bench, applicable, set(missing), tested_only, total)
+    lacking = _lacking(study, bench, applicable, set(missing), tested_only, total)
     alive = {unit.seed for unit in every if unit not in settled}
     seeds = [
         seed
@@ -110,7 +108,12 @@ def _lacks(bench: Bench, total: Plan, kind: str, key: str, unit: Unit) -> bool:
 
 
 def _lacking(
-    bench: Bench, applicable: Sequence[Cell], missing: Set[Cell], tested_only: Set[ImageRanking], total: Plan
+    study: Study,
+    bench: Bench,
+    applicable: Sequence[Cell],
+    missing: Set[Cell],
+    tested_only: Set[ImageRanking],
+    total: Plan,
 ) -> dict[ImageRanking, list[tuple[float, ...]]]:
     """The rankings that cells need, with the fractions of the levels that are still to be made.
 
@@ -123,7 +126,7 @@ def _lacking(
             own = ranking.seed == cell.seed and not ranking.crossed
             if ranking.chain.is_direct or not (own or cell in missing):
                 continue
-            lacking[ranking].add(cell.fraction)
+            lacking[ranking] |= {cell.fraction, *study.all_fractions}
             if own:
                 name = "levels", bench.keys.ranking(ranking)
                 total.promised.setdefault(name, []).append(cell)
@@ -188,10 +191,7 @@ def _cell_jobs(
     evaluators: list[Job],
     explain_jobs: Mapping[ImageRanking, list[str]],
 ) -> list[Job]:
-    """Jobs that train, with all tests of their networks, and one per estimator on which a network is asked alone.
-
-    Readers of masks come last; those of several estimators are one job where they are trained as a stack.
-    """
+    """Jobs that train, with all tests of their networks, and one per estimator on which a network is asked alone."""
     fixed: dict[tuple[str, str], list[Cell]] = defaultdict(list)
     retrained: dict[tuple[str, tuple, float | None], list[Cell]] = defaultdict(list)
     for cell in missing:
@@ -199,10 +199,8 @@ def _cell_jobs(
             # where networks are trained as a stack, the fractions of an estimator are one job
             alone = None if bench.inputs.stacks else cell.fraction
             retrained[cell.estimator, protocol_named(cell.protocol).network, alone].append(cell)
-        elif not protocol_named(cell.protocol).reads_mask:
+        else:
             fixed["judge" if protocol_named(cell.protocol).evaluator else "evaluate", cell.estimator].append(cell)
-    for cells in _read_together(bench, [cell for cell in missing if protocol_named(cell.protocol).reads_mask]):
-        fixed["judge", f"masks of {', '.join(dict.fromkeys(cell.estimator for cell in cells))}"] = cells
     train = tuple(job.id for job in base_jobs if job.kind == "train" and job.fold is None)
     network, jobs = {"evaluate": train, "judge": (*train, *(job.id for job in evaluators))}, list[Job]()
     for group in retrained.values():
@@ -213,27 +211,11 @@ def _cell_jobs(
             jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
     for (kind, chain), cells in fixed.items():
         images = len(bench.inputs.rows_asked(protocol_named(cells[0].protocol)))
-        cost = len(cells) * images / 3 + _reading_cost(bench, cells)
+        cost = len(cells) * images / 3
         needs = network[kind] + _needed(bench, cells, explain_jobs)
         name = f"{place(bench.setting, cells[0].seed)}/{kind} {chain}"
         jobs.append(Job(name, kind, bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
     return jobs
-
-
-def _read_together(bench: Bench, cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Cells that need readers of masks, by job: two readers of each estimator, as many as are trained at once."""
-    by_chain: dict[str, list[Cell]] = defaultdict(list)
-    for cell in cells:
-        by_chain[cell.estimator].append(cell)
-    each, most = list(by_chain.values()), STACK // 2 if bench.inputs.stacks else 1
-    return [[cell for own in each[part] for cell in own] for part in spans(len(each), most)]
-
-
-def _reading_cost(bench: Bench, cells: Sequence[Cell]) -> float:
-    """The training of the readers that some cells need and the store lacks."""
-    read = [cell for cell in cells if protocol_named(cell.protocol).reads_mask]
-    keys = {bench.keys.reader(bench.inputs.rankings_of(cell)[1]) for cell in read}
-    return 2.0 * STEPS * BATCH * sum(not bench.store.has("reader", key) for key in keys)
 
 
 def _evaluator_jobs(bench: Bench, missing: Sequence[Cell], base_jobs: Mapping[int, Sequence[Job]]) -> dict[int, Job]:

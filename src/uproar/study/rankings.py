@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from uproar.data import Split
 from uproar.data.stream import row_numbers
-from uproar.errors import Absent, Damaged, NotApplicable
+from uproar.errors import Absent, Damaged
 from uproar.estimators import Chain, Context, estimators
 from uproar.estimators.registry import run
 from uproar.removal import Levels
@@ -153,16 +152,6 @@ class Rankings:
         call, task = ranking.chain.raw, self.inputs.task
         context = Context(Draws.of(ranking.seed, rows, split.name), task.mean, task.train)
         return run(estimators[call.name], [split.read(rows), fraction, context], dict(call.options))
-
-    def test_places(self, ranking: ImageRanking, fraction: float) -> Tensor:
-        """The place of every feature of every test image, (n, *features): 0 goes first."""
-        if ranking.chain.is_direct:
-            raise NotApplicable(f"{ranking.chain.name} removes without ranking")
-        item = self.levels(ranking, fraction, test_only=True)
-        if "test_ranks" not in item.arrays:
-            raise NotApplicable("it needs test images that fit in memory; give limit=")
-        places = torch.from_numpy(item.arrays["test_ranks"].astype(np.int32))
-        return places.view(len(places), *self.inputs.features)
 
     def test_map(self, chain: Chain, seed: int, row: int) -> np.ndarray | None:
         """The stored map of one test image, scaled to [-1, 1]; channels summed."""

@@ -55,8 +55,6 @@ def _add(study: Study, bench: Bench, needs: RequiredResults) -> None:
     rankings |= {ImageRanking(chain, seed) for chain in study.all_chains for seed in study.seeds}
     evaluated = {cell.seed for cell in cells if protocol_named(cell.protocol).evaluator}
     needs.items |= {("evaluator", bench.keys.evaluator(seed)) for seed in evaluated}
-    readers = {bench.inputs.rankings_of(cell)[1] for cell in cells if protocol_named(cell.protocol).reads_mask}
-    needs.items |= {("reader", bench.keys.reader(ranking)) for ranking in readers}
     needs.rankings |= {bench.keys.ranking(one) for one in rankings}
     needs.items |= {("cell", bench.keys.cell(cell)) for cell in (*cells, *_companions(bench, cells))}
     for unit in scores_of(study, bench.setting):

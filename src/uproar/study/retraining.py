@@ -33,7 +33,6 @@ from uproar.study.evaluators import Evaluators, join_tests, one_test
 from uproar.study.inputs import Inputs
 from uproar.study.judged_masks import JudgedMasks
 from uproar.study.keys import Keys
-from uproar.study.mask_readers import MaskReaders
 from uproar.study.rankings import Rankings
 from uproar.training import fit, fit_all, predict
 
@@ -46,7 +45,6 @@ class Cells:
     ) -> None:
         self.inputs, self.keys, self.base_models, self.rankings = inputs, keys, base_models, rankings
         self.evaluators, self.fill_contexts = evaluators, evaluators.fill_contexts
-        self.readers = MaskReaders(inputs, keys, rankings, evaluators)
         self.setting, self.store = inputs.setting, inputs.store
         self.judged_masks = JudgedMasks(inputs, rankings)
 
@@ -100,9 +98,8 @@ class Cells:
             self.rankings.explainer.check_features(self.inputs.chain(name))
         fresh = {self.keys.training(c): c for c in missing if protocol_named(c.protocol).retrains}
         networks, training = self._retrained(fresh)
-        judged = [c for c in missing if _asks_evaluator(c)]
+        judged = [c for c in missing if protocol_named(c.protocol).evaluator]
         self._judge(sorted(judged, key=lambda c: (c.estimator, c.fraction)))
-        self._read_masks([c for c in missing if protocol_named(c.protocol).reads_mask])
         for cell in dict.fromkeys([*missing, *self._companions(fresh)]):
             if protocol_named(cell.protocol).evaluator:
                 continue
@@ -148,23 +145,6 @@ class Cells:
             for group in groups[part]:
                 own = [*itertools.islice(left, len(group))]
                 self._keep(group[0], join_tests(own) if len(own) > 1 else own[0], seconds)
-
-    def _read_masks(self, cells: Sequence[Cell]) -> None:
-        """Ask the replicate's evaluator about cells, helped by readers of the masks of their estimator."""
-        test = self.inputs.task.test
-        if cells and test.streams:
-            raise NotApplicable(f"{cells[0].protocol} needs test images that fit in memory; give limit=")
-        began = time.perf_counter()
-        self.readers.train(cells)
-        training = (time.perf_counter() - began) / max(1, len(cells))
-        for _, group in itertools.groupby(sorted(cells, key=_estimator), _estimator):
-            own = [*group]
-            for part in spans(len(own), self.readers.cells_at_once):
-                asked, started = own[part], time.perf_counter()
-                items = self.readers.evaluate(asked, [self.changed_images(cell, test)[:] for cell in asked])
-                seconds = (time.perf_counter() - started) / len(asked)
-                for cell, item in zip(asked, items, strict=True):
-                    self._keep(cell, item, training + seconds)
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
@@ -241,16 +221,6 @@ class Cells:
         with read_by(None):
             scores = kept_scores(predict(model, images), kind)
         return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0, kind))
-
-
-def _asks_evaluator(cell: Cell) -> bool:
-    """Whether the evaluator alone answers for a cell."""
-    protocol = protocol_named(cell.protocol)
-    return protocol.evaluator and not protocol.reads_mask
-
-
-def _estimator(cell: Cell) -> str:
-    return cell.estimator
 
 
 def _kept_together(cell: Cell) -> list[Cell]:

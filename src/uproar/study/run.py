@@ -128,7 +128,7 @@ def _plans(
 def _evaluator_part(study: Study) -> tuple[Study | None, Study | None]:
     """What a study asks of the evaluator, whose answer is wanted first, and what else it asks."""
     protocols = study.protocol_list
-    parts = ([p.name for p in protocols if (p.evaluator and not p.reads_mask) == first] for first in (True, False))
+    parts = ([p.name for p in protocols if p.evaluator == first] for first in (True, False))
     first, rest = (study.with_changes(protocols=names, audits=(), claims=()) if names else None for names in parts)
     return (first.with_changes(metrics=()) if first else None), rest
 

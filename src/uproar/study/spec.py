@@ -26,7 +26,7 @@ from uproar.models import ModelSpec
 from uproar.paths import user_path
 from uproar.plugins.loading import file_at
 from uproar.protocols import Protocol, protocol_named
-from uproar.protocols.evaluator import JUDGED
+from uproar.protocols.evaluator import FRACTIONS, JUDGED
 from uproar.removal.fill import fills
 from uproar.removal.order import check_fraction
 from uproar.statistics.design import BASELINE, INTERIM_ANALYSES, NETWORK_FREE, random_ranking, random_rankings_for
@@ -110,12 +110,14 @@ class Study(BaseModel):
     tasks: Names = ("digits",)
     models: Names = ("cnn-small",)
     estimators: Names = DEMO_ESTIMATORS
-    protocols: Names = ("evaluator", "evaluator:encoding", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
+    protocols: Names = ("evaluator", "evaluator:model", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
     """What is done with rankings; the evaluator is run first, whatever its place in the list."""
     evaluator_models: Names = ()
     """Architectures of the evaluators, which seeds take in turn; by default one other than the explained network's."""
     evaluator_images: Annotated[int, Field(ge=2)] = JUDGED
     """Test images that evaluators judge at most, drawn at random where there are more."""
+    evaluator_fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = FRACTIONS
+    """Shares of the pixels that evaluators judge at; `fractions` are those of all other protocols."""
     metrics: Names = ()
     """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
     checks: Names = CHECKS
@@ -164,6 +166,7 @@ class Study(BaseModel):
         """Refuse what could only fail later."""
         self._check_size()
         _distinct("fraction", [check_fraction(t) for t in self.fractions])
+        _distinct("evaluator fraction", [check_fraction(t) for t in self.evaluator_fractions])
         if self.random_fractions:
             more = [check_fraction(t) for t in self.random_fractions]
             _distinct("fraction", [*self.fractions, *more])
@@ -230,7 +233,7 @@ class Study(BaseModel):
                 raise BadInput(f"{name} has at most {MOST} entries, not {len(values)}.")
         rankings = len(self.estimators) + (self.random_rankings or random_rankings_for(len(self.estimators))) - 1
         common = len(self.tasks) * len(self.models) * rankings * len(self.seeds)
-        each = len(self.protocols) * (len(self.fractions) + len(self.random_fractions))
+        each = len(self.protocols) * (len(self.all_fractions) + len(self.random_fractions))
         cells = common * (each + len(self.metrics))
         if cells > MOST_CELLS:
             raise BadInput(
@@ -283,7 +286,7 @@ class Study(BaseModel):
     @property
     def check_names(self) -> list[str]:
         """The checks that are asked, in canonical form: beside an evaluator, those that no metric makes already."""
-        if not any(protocol.evaluator and not protocol.reads_mask for protocol in self.protocol_list):
+        if not any(protocol.evaluator for protocol in self.protocol_list):
             return []
         asked = {read_metric(text).name for text in self.metrics}
         return [name for name in read_checks(self.checks) if read_metric(name).name not in asked]
@@ -306,13 +309,20 @@ class Study(BaseModel):
         It asks one random ranking: every image has its own, and scores are means over images. Two more made intervals
         of differences to random 2 to 11 % narrower on digits, for an eighth of the work of judging.
         """
-        if protocol.reads_mask:
-            return self.chains
         if not protocol.evaluator:
             return self.all_chains
         names = {chain.name for chain in self.chains}
         more = [read_chain(name, self.sign, self.channels) for name in NETWORK_FREE if name not in names]
         return [*self.chains, *more]
+
+    def fractions_for(self, protocol: Protocol) -> tuple[float, ...]:
+        """The shares of the pixels that are removed or kept under a protocol."""
+        return self.evaluator_fractions if protocol.evaluator else self.fractions
+
+    @property
+    def all_fractions(self) -> tuple[float, ...]:
+        """Those of all protocols: rankings are cut at each of them, so that one explaining serves all."""
+        return tuple(sorted({*self.fractions, *self.evaluator_fractions}))
 
     @property
     def every_chain(self) -> list[Chain]:

@@ -74,19 +74,16 @@ def fit_stack(
     seed: int | Sequence[int],
     kind: Kind = "softmax",
     behind: Sequence[nn.Module] | None = None,
-    known: Sequence[Tensor] | None = None,
 ) -> None:
     """Train each network on its own images and labels, as many as the others', in place: as `fit` would with this seed.
 
     Several seeds are one for each network, which then takes its images in an order of its own, and none of them is
-    augmented. `behind` is what the
-    scores of each network go through, and is trained with it. `known` are scores of each network's images that its own
-    are added to, (n, classes): it learns what they lack.
+    augmented. `behind` is what the scores of each network go through, and is trained with it.
     """
     if not len(labels[0]):
         raise BadInput("There are no images to train on.")
     stack, read = _Stack(models), _reader(models, images)
-    tables = [torch.stack([*labels]), *([] if known is None else [torch.stack([*known])])]
+    table = torch.stack([*labels])
     n, k = len(labels[0]), len(models)
     batch = min(recipe.batch, n)
     per_epoch = n // batch
@@ -96,10 +93,9 @@ def fit_stack(
     optimiser = Optimiser([stack.flat, *more], recipe)
     for epoch in range(recipe.epochs):
         rows = torch.stack([torch.randperm(n, generator=order)[: per_epoch * batch] for order in orders])
-        for i, (x, (wanted, *given)) in enumerate(_batches(read, tables, rows, batch)):
+        for i, (x, wanted) in enumerate(_batches(read, table, rows, batch)):
             seen = augment(x, recipe.augment, rng).unflatten(1, (k, -1))
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
-            scores = scores + given[0] if given else scores
             # one loss at a time: the rows of a network must not be dealt out with those of another
             asked = [*scores.unbind()]
             asked = asked if behind is None else [last(own) for last, own in zip(behind, asked, strict=True)]
@@ -131,12 +127,11 @@ def _reader(models: Sequence[SmallCNN], images: Sequence[Tensor | Rows]) -> Call
 
 
 def _batches(
-    read: Callable[[Tensor], Tensor], tables: Sequence[Tensor], rows: Tensor, batch: int
-) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
-    """Images in batches, and their columns of each table (network, image, …); several batches are read together."""
+    read: Callable[[Tensor], Tensor], table: Tensor, rows: Tensor, batch: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Images in batches, and their columns of the labels (network, image, …); several batches are read together."""
     for some in rows.split(AHEAD * batch, 1):
-        columns = [_columns(table, some).split(batch, 1) for table in tables]
-        yield from zip(read(some).split(batch), zip(*columns, strict=True), strict=True)
+        yield from zip(read(some).split(batch), _columns(table, some).split(batch, 1), strict=True)
 
 
 def _columns(table: Tensor, rows: Tensor) -> Tensor:
