@@ -2,6 +2,7 @@
 # make demo   create the environment, run remove-and-retrain on digits, say where the report is
 # make test-fast   a part of the tests
 # make test   create the environment, check style, types and layers, run all tests
+# make shapes   tests of what works on arrays, with shapes and types checked in every call
 # make docs   build the documentation site into build/docs, offline once its tools are installed
 # make wheel-test   build wheel and source distribution, install each in a fresh environment, run the smoke tests
 # make notebooks   run the notebooks and store their outputs
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 # one OpenMP thread per process: several processes share the cores
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test test-fast check bench docs notebooks wheel-test clean
+.PHONY: install demo test test-fast shapes check bench docs notebooks wheel-test clean
 
 install: $(VENV)/.demo
 
@@ -31,6 +32,11 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -q -n 2 --dist worksteal; tests=$$?; wait $$types && exit $$tests
+
+# its checks make every test slower, so that they are made where shapes can go wrong
+shapes: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --jaxtyping-packages=uproar,typecheck.checked tests/removal \
+	  tests/metrics tests/training
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

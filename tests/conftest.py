@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -14,13 +15,13 @@ import pytest
 import torch
 from torch import nn
 
-import tests.typecheck  # noqa: F401  # before the package is imported
 from tests import bitmaps
 from tests.cli.terminal import Commands
 
 collect_ignore = ["misbehaving.py"]  # loading it declares what a plug-in may not do
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts the tests in the background ignores it
 # Some virtual machines announce matrix tiles and refuse them: after one product in bfloat16 no layer could be made.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.dont_write_bytecode = False  # the programs that tests start need not compile the package each time

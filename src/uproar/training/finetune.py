@@ -107,6 +107,7 @@ def fine_tuned(
 Weights = Mapping[str, Tensor]
 
 
+@runtime_checkable
 class Keep(Protocol):
     """Keeps the weights of fine-tuned copies of one model."""
 
