@@ -13,7 +13,7 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from uproar.runs.judge import recovery_table
+from uproar.runs.check import recovery_table
 from uproar.statistics.intervals import mean_interval
 from uproar.study.judge_suite import SOUND, SuiteTask
 

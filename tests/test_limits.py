@@ -101,15 +101,14 @@ def test_paths_that_no_file_can_have_are_one_sentence_in_every_command(name, tmp
     refused(".", user_path, name)
     refused(".", Store, name)
     for command in (
-        ["validate", f"{name}.toml"],
+        ["run", f"{name}.toml"],
         ["report", name],
-        ["claims", name],
-        ["results", name],
+        ["compare", name, "grad"],
         ["explain", name],
         ["score", "--maps", f"{name}.npz"],
-        ["try", f"{name}.py"],
-        ["ls", "--plugin", f"{name}.py"],
-        ["validate", "--task", f'folder("{name}")'],
+        ["check", f"{name}.py"],
+        ["ls", "estimators", "--plugin", f"{name}.py"],
+        ["run", "--dry-run", "--task", f'folder("{name}")'],
         ["run", "--out", name],
     ):
         assert _exit_code(command) in (2, 3), command

@@ -105,7 +105,7 @@ def test_an_exit_asked_for_by_a_model_or_on_loading_is_one_sentence(here, capsys
     said = capsys.readouterr().err
     assert "leaves.py:build could not be built: leaves.py, line 19: sys.exit(3) was called" in said
     write(here / "gone.py", "import sys\nsys.exit(7)\n")
-    assert _exit_code(["try", "gone.py"]) == 2
+    assert _exit_code(["check", "gone.py"]) == 2
     assert "gone.py raises when it is loaded: sys.exit(7) was called" in capsys.readouterr().err
 
 
@@ -114,7 +114,7 @@ def test_an_exit_in_explain_is_one_sentence_and_in_try_a_broken_rule(here, capsy
     given = ["--plugin", "leaves.py", "--estimators", "exits", "--task", TINY["tasks"]]
     assert _exit_code(["explain", *given, "--limit", "2"]) == 2
     assert "leaves.py, line 8: sys.exit(7) was called." in capsys.readouterr().err
-    assert _exit_code(["try", "leaves.py"]) == 1
+    assert _exit_code(["check", "leaves.py", "--only", "exits"]) == 1
     said = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
     assert "sys.exit(7)" in said and "exits breaks 1 clause" in said
 
@@ -354,18 +354,18 @@ def test_of_two_files_that_declare_one_name_the_one_that_was_asked_for_last_coun
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["try", "."], ". is a folder, not a file."),
-        (["try", "sub/none.py"], "There is no file sub/none.py."),
-        (["try", "notes.txt"], "notes.txt is not a Python file: its name does not end in .py."),
-        (["try", "wrong.py"], "wrong.py, line 2, is not valid Python: "),
-        (["try", "missing.py"], "missing.py, line 1, imports no_such_thing, which is neither installed nor a"),
-        (["try", "only.py"], "only.py declares the fill only_fill, but no estimator: that is what uproar try"),
-        (["try", "bernoulli"], "bernoulli removes pixels without ranking them, so it has no map"),
-        (["try", "only_of(grad)", "--plugin", "empty.py"], "empty.py declares nothing: write a function"),
+        (["check", "."], ". is a folder, not a file."),
+        (["check", "sub/none.py"], "There is no file sub/none.py."),
+        (["check", "notes.txt"], "notes.txt is not a Python file: its name does not end in .py."),
+        (["check", "wrong.py"], "wrong.py, line 2, is not valid Python: "),
+        (["check", "missing.py"], "missing.py, line 1, imports no_such_thing, which is neither installed nor a"),
+        (["check", "only.py"], "only.py declares the fill only_fill, but no estimator and no metric to check"),
+        (["check", "bernoulli"], "bernoulli removes pixels without ranking them, so it has no map"),
+        (["check", "only_of(grad)", "--plugin", "empty.py"], "empty.py declares nothing: write a function"),
         (["run", "--plugin", "."], ". is a folder, not a file."),
         (["run", "--plugin", "notes.txt"], "notes.txt is not a Python file"),
         (["run", "--plugin", "wrong.py"], "wrong.py, line 2, is not valid Python: "),
-        (["validate", "--plugin", "missing.py"], "missing.py, line 1, imports no_such_thing"),
+        (["run", "--plugin", "missing.py"], "missing.py, line 1, imports no_such_thing"),
         (["ls", "fills", "--plugin", "empty.py"], "empty.py declares nothing"),
         (["score", "--plugin", "wrong.py"], "wrong.py, line 2, is not valid Python: "),
         (["explain", "--estimators", "grad,bernoulli"], "bernoulli removes pixels without ranking them"),

@@ -24,11 +24,13 @@ if _CHECKING:
     from uproar.data.task import Split, Task
     from uproar.errors import BadInput, NotApplicable, UproarError
     from uproar.estimators.registry import direct, estimator
+    from uproar.extend import task
     from uproar.metrics.registry import metric
     from uproar.models.preprocessing import preprocessed
     from uproar.report.mapsheet import show
+    from uproar.results.difference import compare
+    from uproar.runs.check import check
     from uproar.runs.execute import audit, run
-    from uproar.runs.judge import judge
     from uproar.runs.open import open  # noqa: A004
     from uproar.runs.run import Run
     from uproar.scoring.score import Curve, curve, score
@@ -52,14 +54,15 @@ _load = _lazy_names(
         "UproarError": "uproar.errors",
         "audit": "uproar.runs.execute",
         "build": "uproar.api",
+        "check": "uproar.runs.check",
         "choose": "uproar.study.choose",
+        "compare": "uproar.results.difference",
         "curve": "uproar.scoring.score",
         "direct": "uproar.estimators",
         "estimator": "uproar.estimators",
         "explain": "uproar.api",
         "fill": "uproar.api",
         "fit": "uproar.training",
-        "judge": "uproar.runs.judge",
         "layers": "uproar.api",
         "load": "uproar.data.registry",
         "metric": "uproar.metrics",
@@ -71,6 +74,7 @@ _load = _lazy_names(
         "score": "uproar.scoring.score",
         "show": "uproar.report.mapsheet",
         "study_of": "uproar.study.spec",
+        "task": "uproar.extend",
     },
 )
 
@@ -100,14 +104,15 @@ __all__ = [
     "UproarError",
     "audit",
     "build",
+    "check",
     "choose",
+    "compare",
     "curve",
     "direct",
     "estimator",
     "explain",
     "fill",
     "fit",
-    "judge",
     "layers",
     "load",
     "metric",
@@ -119,4 +124,5 @@ __all__ = [
     "score",
     "show",
     "study_of",
+    "task",
 ]

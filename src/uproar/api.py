@@ -109,7 +109,7 @@ def explain(
     asked: Any = estimator if several else [estimator]
     if not asked:
         raise BadInput("There are no estimators: give at least one.")
-    chains = require_maps([_chain(e, sign, channels) for e in asked])
+    chains = require_maps([chain_of(e, sign, channels) for e in asked])
     rows = range(len(x)) if index is None else index
     if len(rows) != len(x):
         raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
@@ -151,7 +151,7 @@ def layers(
     check_images(x)
     check_output(output)
     few = in_single(plain(x[:2]))
-    chains = [] if estimator is None else [_chain(estimator, "none", "sum")]
+    chains = [] if estimator is None else [chain_of(estimator, "none", "sum")]
     held = None if inputs is None else HeldInputs.of(inputs, len(x), image=0)
     with holding(model, held), assuming_output(output_for(model, few, chains, len(few), output)):
         candidates, _ = layer_candidates(model, few)
@@ -244,7 +244,8 @@ def fill(
     return filled(x, removed, fill, FillContext(Draws.of(seed, rows, split), colour, train))
 
 
-def _chain(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:
+def chain_of(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:
+    """The chain of an estimator by name, or of a function, which is declared under its name."""
     if isinstance(estimator, str):
         return read_chain(estimator, sign, channels)
     name = getattr(estimator, "__name__", "")

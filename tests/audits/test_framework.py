@@ -113,7 +113,7 @@ def test_the_command_says_the_cost_first_and_adds_the_answer_to_the_run(tmp_path
     folder = tmp_path / "out"
     for command in (
         ["run", str(study), "--out", str(folder), "--jobs", "1"],
-        ["audit", str(folder), "--audits", "geometry", "--cost", "--jobs", "1"],
+        ["audit", str(folder), "--audits", "geometry", "--dry-run", "--jobs", "1"],
         ["audit", str(folder), "--audits", "geometry", "--jobs", "1"],
         ["report", str(folder)],
     ):
@@ -122,7 +122,7 @@ def test_the_command_says_the_cost_first_and_adds_the_answer_to_the_run(tmp_path
         assert end.value.code == 0
         said = capsys.readouterr().out
         assert ("Shape of the holes" in said) is (
-            command[0] == "report" or ("--cost" not in command and command[0] == "audit")
+            command[0] == "report" or ("--dry-run" not in command and command[0] == "audit")
         )
         assert ("geometry: 2 new cells, at most about" in said) is (command[0] == "audit")
         assert ("1 audit: 2 new cells, at most about" in said) is (command[0] == "audit")

@@ -1,4 +1,4 @@
-"""The studies that come with the package: all are read and counted without data, the tiny ones run."""
+"""The studies that come with the package: all are read, the tiny ones run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,8 @@ from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
 from uproar.results.claim_outcome import OUTCOMES
 from uproar.study.bundled import shipped_studies, study_named, summary
-from uproar.study.cost_parts import (
-    BESIDE,
-    EVALUATOR,
-    METRICS,
-    NOT_RETRAINED,
-    RETRAINING,
-    outlines_by_part,
-    ratio_to_evaluator,
-)
 from uproar.study.grid import cells_of
-from uproar.study.outline import SPEED, outline
 from uproar.study.settings import Setting
-from uproar.study.shards import PACKED_BYTES
 from uproar.study.spec import study_of
 
 STUDIES = shipped_studies()
@@ -68,104 +57,6 @@ def test_a_study_is_found_by_name_and_by_path(no_data):
         study_named("nope.toml")
 
 
-@pytest.mark.slow
-def test_paper_studies_are_counted_without_their_data(no_data, capsys):
-    names = ["hooker2019-paper", "song2023-cub-paper", "li2024-spurious-paper", "vandersmissen2023-paper"]
-    assert _exit_code(["validate", *names]) == 0
-    said = capsys.readouterr()
-    for word in ("cells", "trainings", "storage", "GPU hours"):
-        assert said.out.count(word) >= len(names)
-    assert said.err.count("was not found") == len(names)
-    assert "no file resnet50-imagenet.safetensors: give it as --pretrained FILE" in said.err
-    assert "imagenet was not found" in said.err
-    assert "no file resnet50-0676ba61.pth: give it as --weights FILE" in said.err
-
-
-def test_counts_are_those_of_the_grid(no_data):
-    """Counted by hand: 2 estimators and random, 2 fractions, 3 seeds, roar and kar; kar without retraining is forward."""
-    study = study_of(
-        {
-            "tasks": ["cifar10(train=1000, test=100)"],
-            "estimators": ["sobel", "grad"],
-            "fractions": [0.3, 0.9],
-            "seeds": 3,
-            "protocols": ["roar", "kar:no-retrain"],
-            "recipe": {"epochs": 5},
-            "models": ["cnn-small"],
-        }
-    )
-    size = outline(study)
-    assert size.cells == 3 * 2 * 3 * 2
-    assert size.trainings == 3 + 3 * 2 * 3
-    assert size.trained == 21 * 1000 * 5
-    assert size.shown == 36 * 100
-    assert size.explained == 3 * 1100 * 1  # one gradient of every image and seed
-    forward = size.operations / (3 * (size.trained + size.explained) + size.shown)
-    assert size.gpu_hours == pytest.approx(forward * (3 * (105000 + 3300) + 3600) / SPEED / 3600)
-    assert "cifar10 was not found" in size.missing[0]
-
-
-def test_the_paper_study_of_hooker_is_counted_as_by_hand(no_data):
-    """17 estimators (random, Sobel, three methods in five forms), five fractions, three trials; random also at 99 %.
-
-    In every trial three more random rankings are removed, not at 99 %.
-    """
-    size = outline(study_named("hooker2019-paper"))
-    assert size.cells == 3 * ((17 + 3) * 5 * 3 + 2)  # roar, kar and roar without retraining; 99 % is not kept
-    assert size.trainings == 3 + 3 * ((17 + 3) * 5 * 2 + 1)
-    assert size.trained == size.trainings * 1281167 * 90
-    assert size.explained == 3 * (1281167 + 50000) * (2 * (1 + 15) + 25 * (1 + 15))
-    assert size.shown == size.cells * 50000
-    levels = (17 + 3) * 3 * 3 * 224**2 * ((1281167 + 50000) * PACKED_BYTES + 50000 * 2)
-    assert size.bytes == pytest.approx(levels + size.cells * 50000 * 1000 * 2)
-
-
-def test_the_evaluator_is_counted_beside_roar_as_if_each_ran_alone(no_data):
-    """A study of ROAR and KAR on ImageNet: 606 networks against the three explained ones and three evaluators."""
-    study = study_named("hooker2019-paper")
-    sizes = outlines_by_part(study, outline(study))
-    assert list(sizes) == [BESIDE, RETRAINING, NOT_RETRAINED]
-    assert sizes[BESIDE].trainings == 3 + 3
-    assert sizes[RETRAINING].trainings == 3 + 3 * ((17 + 3) * 5 * 2 + 1)
-    both = outline(study.with_changes(protocols=["roar", "kar"], metrics=(), audits=()))
-    alone = outline(study.with_changes(protocols=["evaluator"], metrics=(), audits=()))
-    assert ratio_to_evaluator(sizes) == both.operations / alone.operations > 100
-
-
-def test_a_study_with_metrics_and_audits_has_a_row_for_each(no_data):
-    study = study_of(
-        {
-            "tasks": ["cifar10(train=1000, test=100)"],
-            "models": ["cnn-small"],
-            "estimators": ["grad"],
-            "seeds": 2,
-            "protocols": ["evaluator", "roar"],
-            "metrics": ["deletion(steps=10)"],
-        }
-    )
-    sizes = outlines_by_part(study, outline(study))
-    assert list(sizes) == [EVALUATOR, RETRAINING, METRICS]
-    assert sizes[METRICS].trainings == 2 and sizes[METRICS].shown > 0
-    assert sizes[EVALUATOR].trainings == 2 + 2
-    assert sizes[RETRAINING].shown + sizes[EVALUATOR].shown + sizes[METRICS].shown == outline(study).shown
-
-
-def test_maps_of_metrics_are_counted_and_not_kept(no_data):
-    study = study_of(
-        {
-            "tasks": ["cifar10(train=1000, test=100)"],
-            "models": ["cnn-small"],
-            "estimators": ["grad"],
-            "seeds": 1,
-            "protocols": [],
-            "metrics": ["deletion(steps=10)"],
-        }
-    )
-    size = outline(study)
-    assert size.explained == 100  # of random no network is asked
-    assert size.bytes == 2 * 8 * 100 * (1 + 11)
-
-
 def test_random_alone_is_removed_further():
     study = study_of(
         {
@@ -181,40 +72,6 @@ def test_random_alone_is_removed_further():
     assert cells == {(p, e, 0.5) for p in ("roar", "kar") for e in ("random", "grad")} | {("roar", "random", 0.9)}
     with pytest.raises(BadInput, match=r"fraction 0.5 is listed twice"):
         study.with_changes(random_fractions=(0.5,))
-
-
-def test_operations_are_those_of_the_network(no_data):
-    """ResNet-50 on 224 pixels is known to take 4.1 billion multiplications and as many additions."""
-    study = study_of(
-        {
-            "tasks": ["imagenet(test=1000)"],
-            "models": ["resnet50"],
-            "estimators": ["random"],
-            "seeds": 1,
-            "protocols": ["roar:no-retrain"],
-            "fractions": [0.5],
-            "recipe": {"epochs": 1},
-        }
-    )
-    size = outline(study)
-    assert size.operations / (3 * 1281167 + 1000) == pytest.approx(8.2e9, rel=0.02)
-
-
-def test_metrics_count_shared_images_once(no_data):
-    study = study_of(
-        {
-            "tasks": ["cifar10(test=100)"],
-            "models": ["cnn-small"],
-            "estimators": ["random"],
-            "seeds": 1,
-            "protocols": [],
-            "metrics": ["deletion(steps=10)"],
-        }
-    )
-    one = outline(study)
-    both = outline(study.with_changes(metrics=("deletion(steps=10)", "insertion(steps=10)")))
-    assert one.shown == 100 * 11
-    assert one.shown < both.shown < 2 * one.shown  # whole and empty images serve both
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -246,7 +103,7 @@ def test_running_without_the_weights_is_refused_before_anything_is_written(no_da
 
 
 def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypatch, capsys):
-    """hooker2019-tiny with fewer images, estimators and seeds: Run.claims, the page, claims.csv, `uproar claims`."""
+    """hooker2019-tiny with fewer images, estimators and seeds: Run.claims, the page, claims.csv, `uproar report --claims`."""
     monkeypatch.chdir(tmp_path)
     given = [
         "run",
@@ -280,9 +137,9 @@ def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypa
     assert len({name for name in names if not name.endswith(PART_SUFFIX)}) == claims
     assert "hooker2019:sg-sq-in-part" in names  # only one of the three forms is in this study
     assert f"{len(names)} claims of Hooker et al. 2019" in said
-    assert _exit_code(["claims", "here", "--claims", "hooker2019:random-90"]) == 0
+    assert _exit_code(["report", "here", "--claims", "hooker2019:random-90"]) == 0
     assert "random-90" in capsys.readouterr().out
-    assert _exit_code(["claims", "here", "--claims", "nobody"]) == 2
+    assert _exit_code(["report", "here", "--claims", "nobody"]) == 2
 
 
 SPURIOUS = {"li2024:cue-retrained", "li2024:cue-original", "li2024:cue-clean"}

@@ -42,6 +42,23 @@ def test_help_is_whole_at_80_columns(line, capsys, monkeypatch):
     assert not re.search(r"<\w+(\[\w+\])?>", shown), "names of Python types"
 
 
+def test_there_are_twelve_commands_in_three_groups_and_choose_is_first(capsys):
+    assert next(iter(PROGRAM.commands)) == "choose" and len(PROGRAM.commands) == 12
+    assert _exit_code(["--help"]) == 0
+    groups = re.findall(r"╭─ ([A-Z][a-z ]+) ─", capsys.readouterr().out)
+    assert groups == ["Options", "Ask about a network", "Run a study", "Extend and keep"]
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line], ids=" ".join)
+def test_the_usual_options_fit_one_screen_and_the_others_come_after(line, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    assert _exit_code([*line, "--help"]) == 0
+    usual, *advanced = re.split(r"\n╭─ Advanced", capsys.readouterr().out)
+    assert len(usual.splitlines()) <= 24
+    assert not advanced or "╭─" not in advanced[0], "nothing comes after the advanced options"
+
+
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
 def test_every_option_is_described(line):
     for parameter in _command(line).params:
@@ -57,8 +74,6 @@ def test_the_defaults_that_help_shows_are_those_of_the_study_without_a_file():
     held = {
         "task": study.tasks,
         "model": study.models,
-        "estimators": study.estimators,
-        "protocols": study.protocols,
         "metrics": study.metrics or ("none",),
         "audits": study.audits or ("none",),
         "fractions": study.fractions,
@@ -67,15 +82,14 @@ def test_the_defaults_that_help_shows_are_those_of_the_study_without_a_file():
         "device": (study.device,),
         "epochs": (study.recipe.epochs,),
     }
-    for line in (["run"], ["validate"]):
-        shown = {p.name: re.search(r"\[default: (.*)\]\[/\]$", p.help or "") for p in _command(line).params}
-        for name, value in held.items():
-            assert shown[name][1] == ", ".join(map(str, value)), name
+    shown = {p.name: re.search(r"\[default: (.*)\]\[/\]$", p.help or "") for p in _command(["run"]).params}
+    for name, value in held.items():
+        assert shown[name][1] == ", ".join(map(str, value)), name
     assert study.limit is None and study.weights is None and study.pretrained is None
     assert (study.recipe.optimizer, study.recipe.schedule) == ("sgd", "one-cycle")
 
 
-@pytest.mark.parametrize("line", [["explain"], ["score"], ["try"]], ids=" ".join)
+@pytest.mark.parametrize("line", [["explain"], ["score"], ["check"]], ids=" ".join)
 def test_the_defaults_that_help_shows_are_what_the_command_takes(line):
     for parameter in _command(line).params:
         shown = re.search(r"\[default: (.*)\]\[/\]$", parameter.help or "")
@@ -95,10 +109,8 @@ def test_the_version_is_printed_alone(capsys):
 def test_help_says_what_holds_without_weights_and_where_data_sets_are_looked_for(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     said = {
-        "choose": "with images of your own, as it is built",
         "data get": "then ./data, then ~/.cache/uproar/data",
-        "run": "without one, the evaluator, ROAR and KAR on digits",
-        "validate": "but its own up to 10×10 and above 64×64 pixels",
+        "run": "but its own up to 10×10 and above 64×64 pixels",
     }
     for command, sentence in said.items():
         assert _exit_code([*command.split(), "--help"]) == 0

@@ -1,4 +1,4 @@
-"""`uproar layers`."""
+"""`uproar explain --layers`, and the layers that methods look at."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uproar.models import ModelSpec, make
 
 
 def test_layers_of_a_transformer_are_listed_and_the_default_marked(capsys):
-    assert _exit_code(["layers", "vit-small(width=8, depth=2, heads=2)"]) == 0
+    assert _exit_code(["explain", "--layers", "--model", "vit-small(width=8, depth=2, heads=2)"]) == 0
     said = capsys.readouterr().out
     (line,) = [each for each in said.splitlines() if "CAM" in each]
     assert "blocks.1.norm1" in line
@@ -21,7 +21,7 @@ def test_layers_of_a_transformer_are_listed_and_the_default_marked(capsys):
 
 
 def test_an_unknown_model_is_refused_in_one_sentence(capsys):
-    assert _exit_code(["layers", "vit-smal"]) == 2
+    assert _exit_code(["explain", "--layers", "--model", "vit-smal"]) == 2
     assert "Did you mean 'vit-small'" in capsys.readouterr().err
 
 

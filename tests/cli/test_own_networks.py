@@ -59,14 +59,17 @@ def said(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("network", ["one_logit", "labels", "answer"])
 def test_layers_are_listed_on_images_of_ones_own_whatever_the_outputs(said, network):
-    code, printed = said(f"layers net.py:{network} images.npy")
+    code, printed = said(f"explain images.npy --layers --model net.py:{network}")
     assert code == 0
     assert "4 × 8 × 12" in printed
     assert f"uproar explain images.npy --model net.py:{network} --estimators" in printed
 
 
 def test_a_network_with_two_inputs_is_refused_with_what_to_do(said):
-    for command in ("layers net.py:two_inputs images.npy", "explain images.npy --model net.py:two_inputs"):
+    for command in (
+        "explain images.npy --layers --model net.py:two_inputs",
+        "explain images.npy --model net.py:two_inputs",
+    ):
         code, printed = said(command)
         assert code == 2
         assert "argument: 'age'; in Python inputs= gives it what it takes beside images, else wrap it in" in printed

@@ -54,16 +54,15 @@ def test_verify_says_what_is_there_and_what_is_damaged(run, capsys):
     assert "neither the folder of a run nor a store" in capsys.readouterr().err.replace("\n", " ")
 
 
-def test_repair_makes_what_is_damaged_again(run, capsys):
+def test_what_is_damaged_is_set_aside_and_a_run_by_its_folder_makes_it_again(run, capsys):
     damaged = [next((run / "store" / kind).rglob("*.safetensors")) for kind in ("levels", "cell")]
     for path in damaged:
         flip(path)
-    assert _exit_code(["store", "repair", str(run), "--jobs", "1"]) == 0
+    assert _exit_code(["store", "verify", str(run), "--fix"]) == 1
+    assert not any(path.exists() for path in damaged)
+    assert _exit_code(["run", str(run), "--jobs", "1"]) == 0
     assert _exit_code(["store", "verify", str(run)]) == 0
     assert all(path.exists() and path.with_suffix(".damaged").exists() for path in damaged)
-    capsys.readouterr()
-    assert _exit_code(["store", "repair", str(run / "store")]) == 2
-    assert "nobody knows what to make" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_report_of_a_damaged_run_says_so_and_a_run_repairs_it(run, capsys):
@@ -111,11 +110,11 @@ def test_clean_lists_what_no_study_needs_and_removes_it_only_when_told(run, caps
     store.write("cell", "f" * 40, Item({}, {}))
     (unneeded,) = (run / "store").rglob("f" * 40 + "*")
     before = {path for path in run.rglob("*") if path.is_file()}
-    assert _exit_code(["clean", str(run.parent)]) == 0
+    assert _exit_code(["store", "clean", str(run.parent)]) == 0
     said = capsys.readouterr().out
     assert "Nothing was removed; --yes" in said
     assert {path for path in run.rglob("*") if path.is_file()} == before
-    assert _exit_code(["clean", str(run.parent), "--yes"]) == 0
+    assert _exit_code(["store", "clean", str(run.parent), "--yes"]) == 0
     assert "Removed 1 files" in capsys.readouterr().out
     assert {path for path in run.rglob("*") if path.is_file()} == before - {unneeded}
     assert _exit_code(["report", str(run)]) == 0
@@ -125,7 +124,7 @@ def test_clean_leaves_the_store_of_a_run_alone_that_it_cannot_read(run, capsys):
     Store(run / "store").write("cell", "f" * 40, Item({}, {}))
     (run / "run.json").write_text("{}")
     before = {path for path in run.rglob("*") if path.is_file()}
-    assert _exit_code(["clean", str(run.parent), "--yes"]) == 0
+    assert _exit_code(["store", "clean", str(run.parent), "--yes"]) == 0
     assert "is left alone" in " ".join(capsys.readouterr().err.split())
     assert {path for path in run.rglob("*") if path.is_file()} == before
 
@@ -134,9 +133,9 @@ def test_clean_takes_kept_maps_only_when_asked(tmp_path, capsys):
     store = Store(tmp_path / "score" / "store")
     store.begin()
     store.write("maps", "a" * 40, Item({}, {}))
-    assert _exit_code(["clean", str(tmp_path), "--yes"]) == 0
+    assert _exit_code(["store", "clean", str(tmp_path), "--yes"]) == 0
     assert "Nothing to remove." in capsys.readouterr().out
-    assert _exit_code(["clean", str(tmp_path), "--maps", "--yes"]) == 0
+    assert _exit_code(["store", "clean", str(tmp_path), "--maps", "--yes"]) == 0
     assert not list(store.keys("maps"))
-    assert _exit_code(["clean", str(tmp_path / "nowhere")]) == 2
+    assert _exit_code(["store", "clean", str(tmp_path / "nowhere")]) == 2
     assert "is not a folder" in capsys.readouterr().err

@@ -91,7 +91,7 @@ def test_ctrl_c_where_nothing_can_be_kept_says_so_and_the_second_one_ends_at_onc
         "    try:\n        time.sleep(60)\n"
         "    except KeyboardInterrupt:\n        print('not yet', flush=True)\n        time.sleep(60)\n        raise\n"
     )
-    given = ["try", "slow.py"]
+    given = ["check", "slow.py"]
     shown = commands.terminal(given, tmp_path, keys=[("(?s)checking.{30}", "\x03"), ("not yet", "\x03")], timeout=50)
     assert shown.code == -signal.SIGINT, shown.plain
     assert "Traceback" not in shown.plain

@@ -14,7 +14,7 @@ from tests.cli.printed import terminal_of
 from uproar.cli.completion import LISTINGS
 from uproar.cli.ls import Kind, ls
 from uproar.cli.print_results import print_findings
-from uproar.cli.print_verdicts import print_metric_tables, print_verdicts
+from uproar.cli.print_tables import print_metric_tables, print_verdicts
 from uproar.cli.terminal_tables import table
 from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
@@ -73,7 +73,7 @@ def test_scores_keep_their_numbers(width, monkeypatch):
     print_metric_tables(type("Scores", (), {"table": scores(), "replicates": 1, "negative_controls": {}}))
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
-    assert {"0.123", "0.102", "0.145", "71800", "31900", "(0.988)", "0.966", "1.009"} <= words(shown)
+    assert {"0.123", "0.102…0.145", "71800", "31900", "(0.988)", "0.966…1.009"} <= words(shown)
     first = "".join(row.split("│")[1] if row.startswith("│") else row for row in shown.splitlines())
     assert LONG.replace(" ", "") in first.replace(" ", ""), "the name wraps, and is there in full"
 
@@ -106,9 +106,8 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
     results = {"verdicts": verdicts, "trust": trust, "protocols": PROTOCOLS, "score_names": {}}
     print_verdicts(type("Results", (), results))
     shown = console.file.getvalue()
-    assert {"-23.6", "-31.0…-11.0", "2.0", "0.016", "0.032", "+12.3", "+10.0…+15.0", "17.1", "<0.001"} <= words(shown)
-    assert "the spread of random is 0." in " ".join(shown.split())
-    assert "3 replicates, 5 random rankings each, 71800 test images" in " ".join(shown.split())
+    assert {"-23.6", "-31.0…-11.0", "0.032", "+12.3", "+10.0…+15.0", "<0.001"} <= words(shown)
+    assert "3 replicates." in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= width
 
 

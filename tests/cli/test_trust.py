@@ -50,7 +50,7 @@ def record(folder: Path, **study) -> None:
     (folder / "run.json").write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize("command", ["report", "audit", "claims"])
+@pytest.mark.parametrize("command", ["report", "audit"])
 @pytest.mark.parametrize(
     "study",
     [

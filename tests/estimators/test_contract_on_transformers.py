@@ -1,4 +1,4 @@
-"""The contract of `uproar try` on a vision transformer: attention methods, the CAM family, and what has rules of its own there."""
+"""The contract of `uproar check` on a vision transformer: attention methods, the CAM family, and what has rules of its own there."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.results.test_view import MODEL, TASK, cells, results
-from uproar.results.difference import compare_runs
+from uproar.results.difference import compare
 from uproar.results.evaluator import SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores
 from uproar.results.judges import check_judges, evaluator_judge
 from uproar.statistics.design import NETWORK_FREE
@@ -141,9 +141,9 @@ def test_runs_are_compared_by_the_verdicts_of_evaluators_of_every_target():
         evaluations = {(TASK, MODEL, target): one for target, one in bits.items()}
         return replace(results(cells("roar", {"good": 0.6})), evaluations=evaluations)
 
-    difference = compare_runs(run({}, {}), run({"good": 0.3}, {"fair": 0.0}))
+    difference = compare(run({}, {}), run({"good": 0.3}, {"fair": 0.0}))
     changed = {(row.protocol, row.estimator): row.change for row in difference.decisive.itertuples()}
     assert changed == {("evaluator", "good"): "weakened", ("evaluator of the answer", "fair"): "undecided"}
     assert set(difference.verdicts["unit"]) == {"bits"}
     assert difference.sentence == "It matters: of 6 verdicts that both have, 1 undecided, 1 weakened."
-    assert compare_runs(run({}, {}), run({}, {})).sentence.startswith("It does not matter: all 6")
+    assert compare(run({}, {}), run({}, {})).sentence.startswith("It does not matter: all 6")

@@ -12,26 +12,7 @@ import typer
 from rich.markup import escape
 from typer.main import get_command
 
-from uproar.cli import (
-    audit,
-    choose,
-    claims,
-    clean,
-    data,
-    diff,
-    explain,
-    judge,
-    layers,
-    ls,
-    merge,
-    new,
-    report,
-    run,
-    score,
-    store,
-    try_estimator,
-    validate,
-)
+from uproar.cli import audit, check, choose, compare, data, explain, ls, new, report, run, score, store
 from uproar.cli.console import errors, output
 from uproar.cli.interrupt import (
     INTERRUPTED,
@@ -70,25 +51,16 @@ def options(
     """Which attribution method can you trust on your model and data, and can the benchmark itself be trusted?"""
 
 
-app.command("run", cls=Command)(with_json(run.run))
-app.command("report", cls=Command)(with_json(report.report))
-app.command("validate", cls=Command)(with_json(validate.validate))
-app.command("audit", cls=Command)(with_json(audit.audit))
-app.command("claims", cls=Command)(with_json(claims.claims))
-app.command("choose", cls=Command)(with_json(choose.choose))
-app.command("explain", cls=Command)(with_json(explain.explain))
-app.command("score", cls=Command)(with_json(score.score))
-app.command("try", cls=Command)(with_json(try_estimator.try_estimators))
-app.command("judge", cls=Command)(with_json(judge.judge))
-app.command("new", cls=Command)(with_json(new.new))
-app.command("diff", cls=Command)(with_json(diff.diff))
-app.command("merge", cls=Command)(with_json(merge.merge))
-app.command("layers", cls=Command)(with_json(layers.layers))
-app.command("clean", cls=Command)(with_json(clean.clean))
-app.command("ls", cls=Command)(with_json(ls.ls))
-app.command("doctor", cls=Command)(with_json(ls.doctor))
-app.add_typer(data.app, name="data")
-app.add_typer(store.app, name="store")
+ASK, RUN, EXTEND = "Ask about a network", "Run a study", "Extend and keep"
+for panel, commands in (
+    (ASK, (choose.choose, explain.explain, score.score)),
+    (RUN, (run.run, audit.audit, report.report, compare.compare)),
+    (EXTEND, (check.check, new.new, ls.ls)),
+):
+    for command in commands:
+        app.command(command.__name__, cls=Command, rich_help_panel=panel)(with_json(command))
+app.add_typer(data.app, name="data", rich_help_panel=EXTEND)
+app.add_typer(store.app, name="store", rich_help_panel=EXTEND)
 
 
 def main(arguments: list[str] | None = None) -> None:

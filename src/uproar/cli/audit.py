@@ -10,10 +10,9 @@ from rich.markup import escape
 
 from uproar.cli.checks import check_run
 from uproar.cli.console import output, some
-from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json
-from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, Slurm, Stored, Trust, flag
+from uproar.cli.options import DataRoot, Jobs, Moved, Plugins, RayAddress, RunFolder, Slurm, Stored, Trust, flag
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import of_study, watched
 from uproar.remaining_time import about, duration
@@ -29,17 +28,17 @@ def audit(
     names: Annotated[
         list[str] | None, names_option("--audits", kind="audits", text="See uproar ls audits", default="all")
     ] = None,
+    dry_run: Annotated[bool, flag("--dry-run", text="Only say what would run and how long it takes")] = False,
+    plugin: Plugins = None,
     jobs: Jobs = None,
     ray: RayAddress = None,
     slurm: Slurm = None,
-    cost: Annotated[bool, flag("--cost", panel=HOW, text="Say what it would cost, and stop")] = False,
     weights: Moved = None,
-    plugin: Plugins = None,
     store: Stored = None,
     trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
-    """Ask whether a run's own scores mislead, and add the answers to its report."""
+    """Ask whether the benchmark misleads on a run, and add that to its report."""
     check_run(folder)
     from uproar.audits import audits  # torch and tables load slowly
     from uproar.cli.next_steps import command, print_next
@@ -58,7 +57,7 @@ def audit(
         f"{len(planned)} audit{'s' * (len(planned) != 1)}: {sum(one.cells for one in planned)} new cells, at most "
         f"about {duration(max(1, sum(one.seconds for one in planned)))} with {count} process{'es' * (count > 1)}."
     )
-    if cost or not planned:
+    if dry_run or not planned:
         if planned:
             some_only = () if names is None else ("--audits", ",".join(chosen))
             print_next(f"{command('audit', folder, *some_only)} asks them")

@@ -14,16 +14,14 @@ from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
 from uproar.cli.console import check_size, note, output, print_file, some
-from uproar.cli.data import DataRoot
 from uproar.cli.default_folder import default_folder, tell_other_folder
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
 from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
-    HOW,
-    WHAT,
-    WHERE,
     Classes,
+    DataRoot,
     Images,
+    Limit,
     Model,
     OutputOption,
     PictureSize,
@@ -48,56 +46,37 @@ if TYPE_CHECKING:
 
 FOLDER = Path("runs/choose")
 """Where an answer goes that was not told where; its maps are kept in its store, also by others with a number."""
-LIMIT = 500
-METHODS = "ten usual ones, cheap ones first"
 
 
 def choose(
     images: Images = None,
     methods: Annotated[
-        list[str] | None,
-        names(kind="estimators", text="Methods to choose from, see uproar ls estimators", default=METHODS),
+        list[str] | None, names(kind="estimators", text="uproar ls estimators", default="ten usual")
     ] = None,
     task: Task = "digits",
     model: Model = "cnn-small",
-    classes: Classes = None,
-    size: PictureSize = None,
-    train: Annotated[
-        str | None,
-        option(
-            panel=WHAT,
-            takes="PATH",
-            text="Training images with labels, for more judges: a folder per class, or an array file",
-            default="none; those of the task",
-        ),
-    ] = None,
-    answers: OutputOption = "auto",
-    target: ScoredTarget = None,
-    limit: Annotated[int, option(panel=WHAT, takes="N", text="At most so many images", default=str(LIMIT))] = LIMIT,
-    seed: Seed = 0,
-    plugin: Plugins = None,
-    budget: Annotated[
-        str | None,
-        option(
-            panel=HOW,
-            takes="TIME",
-            text="Answer within about this time: 90s, 10m, 1h",
-            default="until the answer is stable",
-        ),
-    ] = None,
     weights: Weights = None,
+    size: PictureSize = None,
+    train: Annotated[str | None, option(takes="PATH", text="Training images in class folders: more metrics")] = None,
+    limit: Limit = 500,
+    budget: Annotated[str | None, option(takes="TIME", text="Stop after about 90s, 10m, 1h")] = None,
+    plugin: Plugins = None,
     out: Annotated[
         Path | None,
         option(
-            panel=WHERE,
             takes="FOLDER",
             text="The report goes here",
             default="runs/choose; runs/choose-2, … if that holds the answer to another command",
+            advanced=True,
         ),
     ] = None,
+    classes: Classes = None,
+    answers: OutputOption = "auto",
+    target: ScoredTarget = None,
+    seed: Seed = 0,
     data_root: DataRoot = None,
 ) -> int:
-    """Say which attribution method to use for a network, and which ones not: explains, judges, checks, answers."""
+    """Say which attribution method to use for a network, and which ones not."""
     began = time.perf_counter()  # loading torch is part of the time
     check_size(size, images)
     check_classes(classes, images)

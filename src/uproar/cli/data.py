@@ -1,8 +1,7 @@
-"""`uproar data get` and `uproar data verify`, and the option that says where data sets lie."""
+"""`uproar data get` and `uproar data verify`."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +12,9 @@ from uproar.cli.console import errors, output, print_file
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json, with_json
 from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import HOW, WHERE, Command, Group, flag, option
+from uproar.cli.options import Command, DataRoot, Group, flag
 from uproar.cli.progress import Watch, watched
-from uproar.data.locations import download_root, use_root
+from uproar.data.locations import download_root
 
 if TYPE_CHECKING:
     from uproar.data.download import Listener
@@ -23,25 +22,6 @@ if TYPE_CHECKING:
 SHOWN = 10
 """Unreadable pictures that are named; the others are counted."""
 
-
-def _use(folder: Path | None) -> Path | None:
-    if folder is not None:
-        use_root(folder)
-    return folder
-
-
-DataRoot = Annotated[
-    Path | None,
-    option(
-        "--data-root",
-        panel=WHERE,
-        takes="FOLDER",
-        text="Data sets are in this folder",
-        default="UPROAR_DATA, then ./data, then ~/.cache/uproar/data; downloads go to UPROAR_DATA or that cache",
-        callback=_use,
-    ),
-]
-"""Where data sets are looked for first; worker processes get it through the environment."""
 
 app = typer.Typer(help="Download and check data sets.", no_args_is_help=True, cls=Group)
 
@@ -79,9 +59,7 @@ def verify_set(
             metavar="NAME", help="Data set, e.g. cifar10 or folder(root=photos)", autocompletion=complete_names("tasks")
         ),
     ],
-    leave: Annotated[
-        bool, flag("--leave-out", panel=HOW, text="List unreadable pictures as left out of the set")
-    ] = False,
+    leave: Annotated[bool, flag("--leave-out", text="List unreadable pictures as left out of the set")] = False,
     data_root: DataRoot = None,
 ) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""

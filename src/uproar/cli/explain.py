@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_file, check_output_option, check_target_option
-from uproar.cli.console import check_size, note, output, print_file, some
-from uproar.cli.data import DataRoot
+from uproar.cli.console import check_size, note, output, print_file, some, table
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json
 from uproar.cli.map_picture import captions_of, draw_maps, network_outputs, network_quality, print_quality
 from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
-    WHAT,
-    WHERE,
     Classes,
+    DataRoot,
+    Images,
     Model,
     OutputOption,
     PictureSize,
@@ -26,6 +25,7 @@ from uproar.cli.options import (
     Seed,
     Task,
     Weights,
+    flag,
     names,
     option,
 )
@@ -50,69 +50,56 @@ LIMIT = 64
 
 
 def explain(
-    images: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="IMAGES",
-            help="Folder of pictures, picture or array file; without it, the images of --task",
-            show_default=False,
-        ),
-    ] = None,
+    images: Images = None,
     estimators: Annotated[
-        list[str] | None,
-        names(kind="estimators", text="Methods to show, see uproar ls estimators", default=", ".join(DEFAULT)),
+        list[str] | None, names(kind="estimators", text="uproar ls estimators", default="five usual")
     ] = None,
     task: Task = "digits",
     model: Model = "cnn-small",
-    classes: Classes = None,
+    weights: Weights = None,
     size: PictureSize = None,
+    limit: Annotated[int | None, option(takes="N", text="At most so many images", default=str(LIMIT))] = None,
+    plugin: Plugins = None,
+    layers: Annotated[bool, flag("--layers", text="Instead list the network's layers")] = False,
+    out: Annotated[Path, option(takes="FILE", text="Picture: .png, .svg, .html", default="maps.png")] = Path(
+        "maps.png"
+    ),
+    save: Annotated[Path | None, option(takes="FILE", text="Maps as arrays: .npz or .safetensors")] = None,
+    target: Annotated[
+        str,
+        option(
+            takes="predicted|label|N",
+            text="The class, label or component explained",
+            default="predicted",
+            advanced=True,
+        ),
+    ] = "predicted",
+    classes: Classes = None,
+    answers: OutputOption = "auto",
     split: Annotated[
         str,
         option(
-            panel=WHAT,
             takes="test|both",
             default="test",
-            text="Images of a task: those of the test split, or both splits, as maps for a study to take",
+            text="Images of a task: the test split, or both splits, as maps for a study to take (--save)",
+            advanced=True,
         ),
     ] = "test",
     study: Annotated[
         str | None,
-        option(panel=WHAT, takes="FILE", text="With --split both: a study that names task, model and recipe"),
+        option(takes="FILE", text="With --split both: a study that names task, model and recipe", advanced=True),
     ] = None,
-    limit: Annotated[
-        int | None,
-        option(panel=WHAT, takes="N", text="At most so many images", default=f"{LIMIT}; all with --split both"),
-    ] = None,
-    target: Annotated[
-        str,
-        option(
-            panel=WHAT, takes="predicted|label|N", text="The class, label or component explained", default="predicted"
-        ),
-    ] = "predicted",
-    answers: OutputOption = "auto",
     seed: Seed = 0,
-    plugin: Plugins = None,
-    weights: Weights = None,
-    out: Annotated[
-        Path, option(panel=WHERE, takes="FILE", text="Picture: .png, .svg or .html", default="maps.png")
-    ] = Path("maps.png"),
-    save: Annotated[
-        Path | None,
-        option(
-            panel=WHERE,
-            takes="FILE",
-            default="not saved",
-            text="Maps as arrays: .npz or .safetensors (one file each with --split both)",
-        ),
-    ] = None,
     store: Annotated[
-        str, option(panel=WHERE, takes="FOLDER|URL", text="Finished maps are kept here", default="runs/explain/store")
+        str, option(takes="FOLDER|URL", text="Finished maps are kept here", default="runs/explain/store", advanced=True)
     ] = "runs/explain/store",
     data_root: DataRoot = None,
 ) -> int:
-    """Show what estimators mark in images, side by side; the same command again goes on where it was stopped."""
+    """Show the maps of several methods side by side, as a picture and as arrays."""
     _check_options(images, split, study, limit, classes, size, out, save)
     check_output_option(answers)
+    if layers:
+        return _list_layers(images, task, model, weights, classes, size, plugin)
     from uproar.estimators import read_chain, require_maps  # torch loads slowly
     from uproar.extend import load_plugin
     from uproar.report.libraries import missing_libraries, require_libraries
@@ -157,6 +144,38 @@ def explain(
     print_next(
         open_page_hint(out), f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps"
     )
+    return 0
+
+
+def _list_layers(
+    images: str | None,
+    task: str,
+    model: str,
+    weights: str | None,
+    classes: int | None,
+    size: int | None,
+    plugin: list[str] | None,
+) -> int:
+    """The layers of a network with their shapes, and which of them methods take where none is named."""
+    from uproar.estimators.layer_candidates import layer_candidates  # torch loads slowly
+    from uproar.extend import load_plugin
+    from uproar.study.subjects import example_images
+
+    for file in plugin or ():
+        load_plugin(file)
+    network, x = example_images(images, task, model, weights, classes, size)
+    candidates, refusals = layer_candidates(network.eval(), x)
+    add_to_json(layers=[asdict(each) for each in candidates], refusals=refusals)
+    title = f"Layers of {model} on {images or task}"
+    shown = table(title, "layer", "module", "output of an image", "places", "default of")
+    for each in candidates:
+        shape, places = " × ".join(map(str, each.shape)), " × ".join(map(str, each.grid))
+        shown.add_row(escape(each.name), each.module, shape, places, ", ".join(each.default_of))
+    output.print(shown)
+    note(*(f"{family} has no default here: {reason}." for family, reason in refusals.items()))
+    taken = next((each.name for each in candidates if "CAM" in each.default_of), "NAME")
+    again = same_subject(images, task, model, weights, classes, plugin, size=size)
+    print_next(command("explain", *again, "--estimators", f"grad_cam(layer={taken})"))
     return 0
 
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from uproar.cli.console import output
-from uproar.cli.options import HOW, flag
+from uproar.cli.options import flag
 
-Json = Annotated[bool, flag("--json", panel=HOW, text="Print what was found as JSON, for programs, and nothing else")]
+Json = Annotated[bool, flag("--json", text="Print JSON for programs, and nothing else", advanced=True)]
 
 _results: dict[str, object] = {}
 """What the command that runs has found."""

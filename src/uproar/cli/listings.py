@@ -13,7 +13,7 @@ from typing import Any
 from uproar.audits import audits
 from uproar.claims import claims_named, papers_with_claims
 from uproar.cli.completion import LISTINGS
-from uproar.cli.ls import Kind
+from uproar.cli.ls import LISTED
 from uproar.data import tasks
 from uproar.estimators import estimators
 from uproar.expression import shown_value
@@ -149,7 +149,7 @@ _TABLES: dict[str, Callable[[], list[Table]]] = {
 
 def listings_text() -> str:
     """The content of the file that comes with the package: a row a line, so that changes are read easily."""
-    return json.dumps({kind.value: tables_of(kind.value) for kind in Kind}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({kind.value: tables_of(kind.value) for kind in LISTED}, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""`uproar ls` and `uproar doctor`."""
+"""`uproar ls`: what there is, versions, devices."""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 from enum import StrEnum
 from importlib import metadata
 from typing import Annotated, Any
@@ -12,10 +14,9 @@ from rich.markup import escape
 
 from uproar.cli.completion import LISTINGS
 from uproar.cli.console import output, table
-from uproar.cli.data import DataRoot
 from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import print_next
-from uproar.cli.options import Plugins
+from uproar.cli.options import DataRoot, Plugins
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.locations import find
 
@@ -33,29 +34,38 @@ class Kind(StrEnum):
     recipes = "recipes"
     claims = "claims"
     studies = "studies"
+    versions = "versions"
 
 
+LISTED = tuple(kind for kind in Kind if kind is not Kind.versions)
+"""What has names."""
 NEXT = {
-    "estimators": "uproar explain --estimators grad,ig shows maps; uproar try 'sg(grad)' checks one",
+    "estimators": "uproar explain --estimators grad,ig shows maps; uproar check 'sg(grad)' checks one",
     "tasks": "uproar data get NAME downloads one; hf:NAME is any set of Hugging Face datasets",
     "models": "uproar run --model NAME; your own: --model net.py:build",
     "fills": "uproar run --fill NAME",
-    "metrics": "uproar score --metrics NAME,NAME; ✓ recovers known orders: uproar judge",
-    "protocols": "uproar run --protocols NAME,NAME; ✓ recovers known orders: uproar judge",
+    "metrics": "uproar score --metrics A,B; ✓ recovers known orders: uproar check NAME",
+    "protocols": "uproar run --protocols A,B; ✓ recovers known orders: uproar check NAME",
     "audits": "uproar audit FOLDER --audits NAME,NAME, for the folder of a run",
     "recipes": "uproar run --recipe NAME",
-    "claims": "uproar claims FOLDER --claims NAME, for the folder of a run",
-    "studies": "uproar validate NAME says what one takes; uproar run NAME runs it",
+    "claims": "uproar report FOLDER --claims NAME, for the folder of a run",
+    "studies": "uproar run NAME runs one; uproar run NAME --dry-run says how long it takes",
 }
 """What can be done with the names of a list."""
 
 
 def ls(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"What to list: {', '.join(Kind)}")] = Kind.estimators,
+    kind: Annotated[
+        Kind | None, typer.Argument(metavar="KIND", help=f"What to list: {', '.join(Kind)}", show_default=False)
+    ] = None,
     plugin: Plugins = None,
     data_root: DataRoot = None,
 ) -> int:
-    """List what there is, with options and their defaults."""
+    """List what there is, with options and defaults; versions, devices, data sets."""
+    if kind is None:
+        return _list_kinds(plugin or [])
+    if kind is Kind.versions:
+        return _list_versions()
     entries: list[dict[str, str]] = []
     for listing in _tables(kind.value, plugin or []):
         columns, rows = listing["columns"], listing["rows"]
@@ -98,11 +108,22 @@ def _where(task: str) -> str:
     return "–" if known is None else "not found" if place is None else str(place)
 
 
-def doctor() -> int:
-    """Say what this installation and machine have: versions, threads, devices."""
-    import os
-    import platform
+def _list_kinds(plugins: list[str]) -> int:
+    """What can be listed, with how many there are of each."""
+    shown = table("uproar ls KIND", "kind", ">number", "for example")
+    rows = []
+    for kind in LISTED:
+        names = [row[0] for listing in _tables(kind.value, plugins) for row in listing["rows"]]
+        rows.append({"kind": kind.value, "number": len(names)})
+        shown.add_row(kind.value, str(len(names)), escape(", ".join(names[:4])))
+    output.print(shown)
+    add_to_json(kinds=rows)
+    print_next("uproar ls estimators; uproar ls versions says what this machine has")
+    return 0
 
+
+def _list_versions() -> int:
+    """What this installation and machine have: versions, threads, devices, data sets."""
     import torch
 
     from uproar import devices
@@ -123,7 +144,7 @@ def doctor() -> int:
     shown = table("uproar", "what", "found")
     for name, value in rows.items():
         shown.add_row(name, f"[dim]{value}[/]" if value.endswith("(optional)") else escape(value))
-    add_to_json(doctor=[{"what": name, "found": value} for name, value in rows.items()])
+    add_to_json(versions=[{"what": name, "found": value} for name, value in rows.items()])
     output.print(shown)
-    print_next("uproar run compares ten estimators on the built-in digits")
+    print_next("uproar choose --task digits says which method to use for a small network")
     return 0

@@ -38,7 +38,7 @@ def new(
         ),
     ] = None,
 ) -> int:
-    """Write a commented file to begin a study, an estimator or a metric from; a file that is there is left alone."""
+    """Write a commented study, estimator or metric to begin from."""
     target = Path(DEFAULTS[kind]) if file is None else file
     (starter,) = STARTERS.glob(f"{kind}.*")
     suffix = Path(DEFAULTS[kind]).suffix
@@ -61,7 +61,7 @@ def new(
 def _next(kind: Kind, file: Path) -> str:
     """What can be done with the new file as it is."""
     if kind is Kind.study:
-        return f"{command('validate', file)} says what would run"
+        return f"{command('run', file, '--dry-run')} says what would run"
     if kind is Kind.estimator:
-        return f"{command('try', file)} checks it"
+        return f"{command('check', file)} checks it"
     return f"{command('score', '--plugin', file, '--metrics', 'my_metric')} asks it of built-in estimators"

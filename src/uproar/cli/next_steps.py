@@ -14,8 +14,6 @@ from uproar.storage.urls import public_command
 if TYPE_CHECKING:
     from uproar.runs.run import Run
 
-RESUME = "the same uproar run goes on with what is missing"
-
 
 def print_next(*steps: str) -> None:
     """Print what may come next; nothing if there is nothing to say."""
@@ -34,10 +32,10 @@ def open_page_hint(page: Path) -> str:
     return f"open {page}"
 
 
-def after_run(results: Run, page: Path, folder: Path, resume: str = RESUME) -> Sequence[str]:
+def after_run(results: Run, page: Path, folder: Path) -> Sequence[str]:
     """After a run or a report of one: finish it, add replicates, open it, audit it."""
     if "missing" in set(results.problems["status"]):
-        return (open_page_hint(page), resume)
+        return (open_page_hint(page), f"{command('run', folder)} resumes what is missing")
     retrained = bool(len(results.table))
     if retrained and len(set(results.table["seed"])) < 2:
         return (open_page_hint(page), "the same command with --seeds 3 adds replicates, for verdicts")

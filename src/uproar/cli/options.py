@@ -1,4 +1,4 @@
-"""Options that several commands share, and how `--help` shows them.
+"""Options that several commands share, and how `--help` shows them: the usual ones first, the others as "Advanced".
 
 Nothing here imports torch: help is printed without it.
 """
@@ -13,28 +13,31 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from uproar.cli.completion import complete_names, complete_runs
+from uproar.data.locations import use_root
 
-WHAT = "What to run"
-HOW = "How to run it"
-WHERE = "Where things are"
+ADVANCED = "Advanced"
 
 
-def option(*names: str, panel: str, takes: str, text: str, default: str | None = None, **more: Any) -> Any:
-    """An option with the word for what it takes, what it does, and what holds without it."""
+def option(
+    *names: str, takes: str, text: str, default: str | None = None, advanced: bool = False, kind: str = "", **more: Any
+) -> Any:
+    """An option: the word for what it takes, what it does, what holds without it, names of which `kind` complete it."""
     shown = "" if default is None else f"  [dim]\\[default: {escape(default)}][/]"
-    help_text = escape(text) + shown
-    return typer.Option(*names, metavar=takes, help=help_text, rich_help_panel=panel, show_default=False, **more)
+    panel = ADVANCED if advanced else None
+    more |= {"autocompletion": complete_names(kind)} if kind else {}
+    return typer.Option(
+        *names, metavar=takes, help=escape(text) + shown, rich_help_panel=panel, show_default=False, **more
+    )
 
 
-def flag(name: str, *, panel: str, text: str, **more: Any) -> Any:
+def flag(name: str, *, text: str, advanced: bool = False) -> Any:
     """An option that takes no value."""
-    return typer.Option(name, metavar="", help=escape(text), rich_help_panel=panel, **more)
+    return typer.Option(name, metavar="", help=escape(text), rich_help_panel=ADVANCED if advanced else None)
 
 
-def names(*names: str, kind: str, panel: str = WHAT, text: str, default: str | None = None) -> Any:
+def names(*names: str, kind: str, text: str, default: str | None = None, advanced: bool = False) -> Any:
     """An option that lists names of a kind (as `uproar ls` has them), separated by commas or given several times."""
-    offered = complete_names(kind)
-    return option(*names, panel=panel, takes="A,B,…", text=text, default=default, autocompletion=offered)
+    return option(*names, takes="A,B,…", text=text, default=default, advanced=advanced, kind=kind)
 
 
 class _PlainHelp:
@@ -58,6 +61,24 @@ class Group(_PlainHelp, TyperGroup):
     """A group of commands with plain help."""
 
 
+def _use(folder: Path | None) -> Path | None:
+    if folder is not None:
+        use_root(folder)
+    return folder
+
+
+DataRoot = Annotated[
+    Path | None,
+    option(
+        "--data-root",
+        takes="FOLDER",
+        text="Data sets are in this folder",
+        default="UPROAR_DATA, then ./data, then ~/.cache/uproar/data; downloads go to UPROAR_DATA or that cache",
+        advanced=True,
+        callback=_use,
+    ),
+]
+"""Where data sets are looked for first; worker processes get it through the environment."""
 RunFolder = Annotated[
     Path,
     typer.Argument(
@@ -67,106 +88,66 @@ RunFolder = Annotated[
 Images = Annotated[
     str | None,
     typer.Argument(
-        metavar="IMAGES", help="Folder of pictures or array file; without it, the images of --task", show_default=False
+        metavar="IMAGES", help="Folder of pictures or array file; else images of --task", show_default=False
     ),
 ]
-Weights = Annotated[
-    str | None,
-    option(
-        panel=WHERE,
-        takes="FILE",
-        text="Trained weights of the network",
-        default="it is trained on the task; with images of your own, as it is built",
-    ),
-]
-BaseWeights = Annotated[
-    str | None, option(panel=WHERE, takes="FILE", text="Trained weights of the base model", default="it is trained")
-]
+Weights = Annotated[str | None, option(takes="FILE", text="Its trained weights", default="train on --task")]
 Moved = Annotated[
-    str | None,
-    option(
-        "--weights",
-        panel=WHERE,
-        takes="FILE",
-        text="The run's file of trained weights, where it has moved",
-        default="where it was",
-    ),
+    str | None, option("--weights", takes="FILE", text="The run's weights, where they have moved", advanced=True)
 ]
 Stored = Annotated[
     str | None,
     option(
         "--store",
-        panel=WHERE,
         takes="FOLDER|URL",
         text="The run's results, where they have moved, or with the password of their URL",
-        default="where they were",
+        advanced=True,
     ),
 ]
 Trust = Annotated[
     bool,
     flag(
-        "--trust", panel=WHERE, text="Run the code that the folder names, though somebody else made it or it was moved"
+        "--trust",
+        text="Run the code that the folder names, though somebody else made it or it was moved",
+        advanced=True,
     ),
 ]
-Plugins = Annotated[
-    list[str] | None,
-    option(panel=WHAT, takes="FILE.py", text="A file that declares estimators, metrics, … of your own"),
-]
-Task = Annotated[
-    str,
-    option(
-        panel=WHAT,
-        takes="NAME",
-        text="Data set, see uproar ls tasks",
-        default="digits",
-        autocompletion=complete_names("tasks"),
-    ),
-]
-NETWORK = "Network, see uproar ls models, or FILE.py:FACTORY"
-Model = Annotated[
-    str, option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small", autocompletion=complete_names("models"))
-]
+Plugins = Annotated[list[str] | None, option(takes="FILE.py", text="Python file of your own estimators, metrics")]
+Task = Annotated[str, option(takes="NAME", text="uproar ls tasks", default="digits", kind="tasks")]
+NETWORK = "Network, or net.py:build"
+Model = Annotated[str, option(takes="NAME", text=NETWORK, default="cnn-small", kind="models")]
 Classes = Annotated[
     int | None,
-    option(panel=WHAT, takes="N", text="Number of classes, for images of your own", default="what the model has"),
+    option(takes="N", text="Number of classes, for images of your own", default="the model's", advanced=True),
 ]
 OUTPUTS = ("auto", "softmax", "sigmoid", "regression", "logit", "probability")
 OutputOption = Annotated[
     str,
-    option("--output", panel=WHAT, takes="KIND", default="auto", text=f"What the model returns: {', '.join(OUTPUTS)}"),
+    option(
+        "--output", takes="KIND", default="auto", text=f"What the model returns: {', '.join(OUTPUTS)}", advanced=True
+    ),
 ]
 ScoredTarget = Annotated[
     str | None,
     option(
         "--target",
-        panel=WHAT,
         takes="predicted|label|N",
         text="The class, label or component that maps and scores follow",
         default="label, where there are labels",
+        advanced=True,
     ),
 ]
-PictureSize = Annotated[
-    int | None,
-    option(
-        "--size",
-        panel=WHAT,
-        takes="N",
-        text="Scale pictures of your own and keep the middle N×N pixels",
-        default="as they are",
-    ),
-]
-Seed = Annotated[int, option(panel=HOW, takes="N", text="Seed of the network and of all draws", default="0")]
-Jobs = Annotated[int | None, option(panel=HOW, takes="N", text="Processes at a time", default="one per core")]
+PictureSize = Annotated[int | None, option("--size", takes="N", text="Scale and crop pictures to N×N", default="no")]
+Seed = Annotated[int, option(takes="N", text="Seed of the network and of all draws", default="0", advanced=True)]
+Limit = Annotated[int, option(takes="N", text="At most so many images", default="500")]
+Jobs = Annotated[int | None, option(takes="N", text="Processes at a time", default="one per core")]
 Slurm = Annotated[
     str | None,
     option(
-        panel=HOW,
         takes="auto|KEY=VALUE,…",
         text="Run on this SLURM cluster: partition, account, qos, constraint, exclude, time, memory, cpus, gpus, "
         "workers, logs",
-        default="this machine",
+        advanced=True,
     ),
 ]
-RayAddress = Annotated[
-    str | None, option(panel=HOW, takes="auto|HOST:PORT", text="Run on this Ray cluster", default="this machine")
-]
+RayAddress = Annotated[str | None, option(takes="auto|HOST:PORT", text="Run on this Ray cluster", advanced=True)]

@@ -11,11 +11,9 @@ from rich.padding import Padding
 
 from uproar.cli.console import errors, output
 from uproar.cli.json_output import add_to_json, json_wanted
-from uproar.cli.next_steps import RESUME, after_run, print_next
+from uproar.cli.next_steps import after_run, print_next
 from uproar.cli.print_answers import print_answers, print_headline
-from uproar.cli.print_claims import print_claims
-from uproar.cli.print_comparisons import print_comparisons
-from uproar.cli.print_verdicts import print_evaluator, print_metric_tables, print_verdicts, without_retraining
+from uproar.cli.print_tables import print_claims, print_evaluator, print_metric_tables, print_verdicts
 
 if TYPE_CHECKING:
     from uproar.results.answer import Answer
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
 STATES = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped": "dim"}
 
 
-def print_results(results: Run, compare: str | None = None) -> None:
-    """The results of a run as tables and sentences; `compare` asks for one estimator against each other."""
+def print_results(results: Run) -> None:
+    """The results of a run as tables and sentences."""
     for view in results.views:
         print_unable(
             view.unable_to_judge.values(), f"{view.task} with {view.model}: " if len(results.views) > 1 else ""
@@ -41,10 +39,6 @@ def print_results(results: Run, compare: str | None = None) -> None:
     print_verdicts(results)
     for (task, model), scores in results.metric_scores.items():
         print_metric_tables(scores, f" on {task} with {model}")
-    protocols = dict.fromkeys(results.protocols, results.comparison_alpha)
-    comparisons = results.comparisons
-    comparisons = comparisons[~comparisons["measure"].isin(without_retraining(results))]
-    print_comparisons(comparisons, protocols, compare)
     print_findings(results.findings)
     print_claims(results.claims)
     _print_spent(results)
@@ -74,11 +68,8 @@ def print_findings(findings: Sequence[Finding]) -> None:
         output.print(Padding(f"[{colour}]{finding.state}:[/] {escape(finding.sentence)}", (0, 0, 0, 2)))
 
 
-def finish(results: Run, page: Path, folder: Path, resume: str = RESUME) -> int:
-    """Print the headline, what went wrong, where the report is and what may come next; the exit code.
-
-    `resume` says what makes the cells that are missing.
-    """
+def finish(results: Run, page: Path, folder: Path) -> int:
+    """Print the headline, what went wrong, where the report is and what may come next; the exit code."""
     from uproar.report.headline import headlines
 
     _add_run_to_json(results, page)
@@ -98,7 +89,7 @@ def finish(results: Run, page: Path, folder: Path, resume: str = RESUME) -> int:
     elif results.lost:
         errors.print(f"[yellow]missing[/] {results.lost} results of {escape(results.place)} are lost.", soft_wrap=True)
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
-    print_next(*after_run(results, page, folder, resume))
+    print_next(*after_run(results, page, folder))
     return 1 if failed or missing or results.lost else 0
 
 

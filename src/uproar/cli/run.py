@@ -3,107 +3,105 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from uproar.cli.checks import check_folder
-from uproar.cli.completion import complete_names
-from uproar.cli.console import note, output
-from uproar.cli.data import DataRoot
+from uproar.cli.completion import complete_names, complete_runs
+from uproar.cli.console import note, output, split_list, table
 from uproar.cli.interrupt import AGAIN, keeping
-from uproar.cli.next_steps import command
-from uproar.cli.options import HOW, WHERE, Jobs, RayAddress, Slurm, flag, option
-from uproar.cli.print_comparisons import Compare, check_compared
+from uproar.cli.json_output import add_to_json
+from uproar.cli.next_steps import command, print_next
+from uproar.cli.options import DataRoot, Jobs, RayAddress, Slurm, Trust, flag, option
 from uproar.cli.progress import of_study, watched
-from uproar.cli.report import write_and_print, written
+from uproar.cli.report import written
 from uproar.cli.study_options import Changes, changing
 from uproar.errors import BadInput
-from uproar.remaining_time import duration, seconds_of
+from uproar.remaining_time import about, duration, seconds_of
+from uproar.runs.other_folders import RECORD
 from uproar.storage.urls import public, public_command
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
-File = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="STUDY",
-        help="A study file (TOML) or name (uproar ls studies), whose settings the options replace; "
-        "without one, the evaluator, ROAR and KAR on digits",
-        show_default=False,
-        autocompletion=complete_names("studies"),
-    ),
-]
-Out = Annotated[Path | None, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/NAME")]
-StoreRoot = Annotated[
-    str | None,
-    option(
-        "--store", panel=WHERE, takes="FOLDER|URL", text="Results go here, e.g. s3://bucket/study", default="OUT/store"
-    ),
-]
-
 
 @changing
 def run(
-    study: File = None,
+    study: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STUDY",
+            help="Study file, name (uproar ls studies) or folder of a run",
+            show_default=False,
+            autocompletion=lambda incomplete: [*complete_names("studies")(incomplete), *complete_runs(incomplete)],
+        ),
+    ] = None,
     *,
     changes: Changes,
+    dry_run: Annotated[bool, flag("--dry-run", text="Only say what would run and how long it takes")] = False,
+    out: Annotated[Path | None, option(takes="FOLDER", text="The report goes here", default="runs/NAME")] = None,
     jobs: Jobs = None,
-    ray: RayAddress = None,
-    slurm: Slurm = None,
     until_decided: Annotated[
-        bool, flag("--until-decided", panel=HOW, text="Add replicates (3, 5, 8, 13, 20) only where verdicts are open")
+        bool,
+        flag("--until-decided", text="Add replicates (3, 5, 8, 13, 20) only where verdicts are open", advanced=True),
     ] = False,
     budget: Annotated[
-        str | None,
-        option(panel=HOW, takes="TIME", text="Begin nothing new after so long: 90s, 30m, 2h", default="no end"),
+        str | None, option(takes="TIME", text="Begin nothing new after so long: 90s, 30m, 2h", advanced=True)
     ] = None,
-    collect: Annotated[
-        bool, flag("--collect", panel=HOW, text="Only report what is finished, also while it runs")
-    ] = False,
-    compare: Compare = None,
-    out: Out = None,
-    store: StoreRoot = None,
+    others: Annotated[
+        list[str] | None,
+        option(
+            "--from",
+            takes="A,B,…",
+            text="First copy the results of these runs or stores, e.g. other seeds made elsewhere",
+            advanced=True,
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        option(takes="FOLDER|URL", text="Results go here, e.g. s3://bucket/study", default="OUT/store", advanced=True),
+    ] = None,
+    ray: RayAddress = None,
+    slurm: Slurm = None,
+    trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
-    """Run a study, or what is missing of it, and write its report."""
-    limit_seconds = None if budget is None else seconds_of(budget)
-    if out is not None:
-        check_folder(out)
-    chosen = _with_replicates(changes, changes.study(study), until_decided)
-    if compare is not None:
-        check_compared(compare, [chain.name for chain in chosen.chains])
-    folder, root = folder_and_store(chosen, out, store)
-    chosen = _with_audits(chosen, folder)
-    facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]])}
-    if collect:
-        from uproar.runs.open import open_store
-        from uproar.study.progress import read_progress
+    """Run a study and write its report; the same command again resumes."""
+    seconds = None if budget is None else seconds_of(budget)
+    if study is not None and (Path(study) / RECORD).is_file():
+        chosen, folder, root = _recorded(Path(study), changes, out, store, trust)
+    else:
+        chosen = changes.study(study)
+        folder = out if out is not None else Path("runs") / chosen.name
+        root = store if store is not None else str(folder / "store")
+    check_folder(folder)
+    if until_decided:
+        from uproar.statistics.design import INTERIM_ANALYSES
 
-        if read_progress(folder) is None:
-            open_store(chosen, root, facts)  # refused where nothing of the study is finished
-        return write_and_print(chosen, root, folder, folder, facts, compare)
+        replicates = INTERIM_ANALYSES[-1] if changes.seeds is None else None
+        chosen = chosen.with_changes(until_decided=True, seeds=replicates)
+    chosen = _with_audits(chosen, folder)
     chosen.check_files()
+    if dry_run:
+        return _print_plan(chosen, root, jobs)
     if len(chosen.seeds) < 2 and chosen.protocols:
         note("One replicate gives no verdicts, only curves: for those, give --seeds 2 or more.")
-    return _run(chosen, study, root, folder, facts, jobs, ray, slurm, limit_seconds, compare)
+    if others:
+        _copy_results(split_list(others) or [], root, trust)
+    return _run(chosen, study, root, folder, jobs, ray, slurm, seconds)
 
 
-def folder_and_store(study: Study, out: Path | None, store: str | None) -> tuple[Path, str]:
-    """The folder of a run, and where its results go."""
-    folder = out if out is not None else Path("runs") / study.name
-    return folder, store if store is not None else str(folder / "store")
+def _recorded(
+    folder: Path, changes: Changes, out: Path | None, store: str | None, trust: bool
+) -> tuple[Study, Path, str]:
+    """The study of a run, its folder and its store: what is missing of it is made."""
+    from uproar.runs.folder import read_run
 
-
-def _with_replicates(changes: Changes, study: Study, until_decided: bool) -> Study:
-    """The study, with as many replicates as may be needed if it runs until verdicts are decided."""
-    if not until_decided:
-        return study
-    from uproar.statistics.design import INTERIM_ANALYSES
-
-    return study.with_changes(until_decided=True, seeds=INTERIM_ANALYSES[-1] if changes.seeds is None else None)
+    study, root, _ = read_run(folder, changes.weights, store, trust)
+    return changes.applied(study), folder if out is None else out, root
 
 
 def _with_audits(study: Study, folder: Path) -> Study:
@@ -125,17 +123,51 @@ def _with_audits(study: Study, folder: Path) -> Study:
     return study
 
 
+def _print_plan(study: Study, root: str, jobs: int | None) -> int:
+    """Print what is still to be done and how long it would take on this machine; audits apart."""
+    from uproar.storage.store import Store
+    from uproar.study.cost_estimate import estimate
+    from uproar.study.executors import workers
+    from uproar.study.grid import check_fractions
+
+    count = workers(jobs, study.device)
+    check_fractions(study, Store(root).root)
+    with watched("planning and measuring the networks"):
+        cost = estimate(study, Store(root), count)
+    shown = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
+    for kind, (number, seconds) in cost.jobs.items():
+        shown.add_row(kind, str(number), f"{seconds:.2f}")
+    output.print(shown)
+    todo = cost.cells - cost.cached - cost.skipped
+    beside = " (audits not counted)" if study.audits else ""
+    output.print(f"{cost.cells} cells{beside}: {cost.cached} in the store, {cost.skipped} do not apply, {todo} to do.")
+    output.print(f"{about(cost.seconds).capitalize()} with {count} process{'es' if count > 1 else ''}.")
+    kinds = [{"kind": kind, "jobs": number, "seconds": seconds} for kind, (number, seconds) in cost.jobs.items()]
+    add_to_json(study=study.name, **{**asdict(cost), "jobs": kinds})
+    print_next("the same command without --dry-run runs it")
+    return 0
+
+
+def _copy_results(places: list[str], root: str, trust: bool) -> None:
+    """Copy what runs or stores have into a store: results are named by their content, so that none can be mixed up."""
+    from uproar.cli.store import opened
+    from uproar.storage.inventory import copy_results
+    from uproar.storage.store import Store
+
+    sources = [opened(place, trust)[0] for place in places]
+    with watched("copying results") as watch, keeping(f"What was copied is in {public(root)}; {AGAIN}"):
+        copy_results(sources, Store(root), watch.counting("results", "copying"))
+
+
 def _run(
     study: Study,
     file: str | None,
     root: str,
     folder: Path,
-    facts: dict[str, Any],
     jobs: int | None,
     ray: str | None,
     slurm: str | None,
     limit_seconds: float | None,
-    compare: str | None,
 ) -> int:
     """Run what is missing, record the run in its folder, write and print its results."""
     from uproar.cli.imputer import compile_imputer
@@ -146,11 +178,11 @@ def _run(
     from uproar.study.environment import environment
     from uproar.study.progress import kept_in
 
-    text = file_named(file).read_text(encoding="utf-8") if file else None
+    text = file_named(file).read_text(encoding="utf-8") if file and not Path(file).is_dir() else None
     before = earlier_facts(folder)
     wall = before["wall"]
-    facts |= {**environment(), "wall": {**wall, "begun": wall["begun"] + 1}}
-    facts["executor"] = _executor_name(jobs, ray, slurm, study.device)
+    facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]]), **environment()}
+    facts |= {"wall": {**wall, "begun": wall["begun"] + 1}, "executor": _executor_name(jobs, ray, slurm, study.device)}
     with watched("planning") as watch, keeping(f"Finished cells are in {public(root)}; {AGAIN}"):
         compile_imputer(study.fill, study.metrics, watch)
         watch.say("planning")
@@ -170,7 +202,7 @@ def _run(
         write_run(folder, study, root, facts, text)
         page = written(lambda: results.report(folder))
     note(*results.notices)
-    print_results(results, compare)
+    print_results(results)
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
     return finish(results, page, folder)
 

@@ -13,16 +13,14 @@ from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
 from uproar.cli.console import check_size, errors, note, output, print_file, some
-from uproar.cli.data import DataRoot
 from uproar.cli.default_folder import default_folder, tell_other_folder
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
 from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
-    HOW,
-    WHAT,
-    WHERE,
     Classes,
+    DataRoot,
     Images,
+    Limit,
     Model,
     OutputOption,
     PictureSize,
@@ -36,9 +34,8 @@ from uproar.cli.options import (
     option,
 )
 from uproar.cli.print_answers import print_answers, print_headline
-from uproar.cli.print_comparisons import Compare, check_compared, print_comparisons
 from uproar.cli.print_results import add_scores_to_json, print_unable
-from uproar.cli.print_verdicts import print_metric_tables
+from uproar.cli.print_tables import print_metric_tables
 from uproar.cli.progress import watched
 from uproar.cli.report import written
 from uproar.errors import BadInput
@@ -65,71 +62,56 @@ DEFAULT_ESTIMATORS = ("grad", "ig", "sg_sq(grad)")
 
 def score(
     images: Images = None,
-    maps: Annotated[
-        list[str] | None, option(panel=WHAT, takes="FILE", text="Maps of your own: .npz, .npy or .safetensors")
-    ] = None,
+    maps: Annotated[list[str] | None, option(takes="FILE", text="Your own maps: .npz, .npy, .safetensors")] = None,
     estimators: Annotated[
-        list[str] | None,
-        names(
-            kind="estimators",
-            text="Also make maps with these, see uproar ls estimators",
-            default=f"{', '.join(DEFAULT_ESTIMATORS)}; none with --maps",
-        ),
+        list[str] | None, names(kind="estimators", text="uproar ls estimators", default="three usual")
     ] = None,
-    metrics: Annotated[
-        list[str] | None, names(kind="metrics", text="See uproar ls metrics", default=", ".join(DEFAULT_METRICS))
-    ] = None,
+    metrics: Annotated[list[str] | None, names(kind="metrics", text="uproar ls metrics", default="usual ones")] = None,
     task: Task = "digits",
     model: Model = "cnn-small",
-    classes: Classes = None,
+    weights: Weights = None,
     size: PictureSize = None,
+    limit: Limit = 500,
+    budget: Annotated[str | None, option(takes="TIME", text="Stop after about 90s, 10m, 1h")] = None,
+    plugin: Plugins = None,
+    out: Annotated[
+        Path | None,
+        option(
+            takes="FOLDER",
+            text="The report goes here",
+            default="runs/score; runs/score-2, … if that holds the scores of another command",
+            advanced=True,
+        ),
+    ] = None,
     labels: Annotated[
         str | None,
         option(
-            panel=WHAT,
             takes="FILE",
             text="Labels of the images: .npy, .npz or .safetensors",
             default="those of the images, else what the model predicts",
+            advanced=True,
         ),
     ] = None,
     train: Annotated[
         str | None,
         option(
-            panel=WHAT,
             takes="PATH",
             text="Training images with labels, for metrics that fine-tune the network: a folder per class, or an array "
             "file",
             default="those of the task",
+            advanced=True,
         ),
     ] = None,
+    classes: Classes = None,
     answers: OutputOption = "auto",
     target: ScoredTarget = None,
-    limit: Annotated[int, option(panel=WHAT, takes="N", text="At most so many images", default="500")] = 500,
-    seed: Seed = 0,
-    plugin: Plugins = None,
-    compare: Compare = None,
     no_random: Annotated[
-        bool, flag("--no-random", panel=HOW, text="Without the control: a random ranking, scored like the rest")
+        bool, flag("--no-random", text="Without the random ranking that is scored like the rest", advanced=True)
     ] = False,
-    budget: Annotated[
-        str | None,
-        option(
-            panel=HOW, takes="TIME", text="Score as many images as this time allows: 90s, 10m, 1h", default="all images"
-        ),
-    ] = None,
-    weights: Weights = None,
-    out: Annotated[
-        Path | None,
-        option(
-            panel=WHERE,
-            takes="FOLDER",
-            text="The report goes here",
-            default="runs/score; runs/score-2, … if that holds the scores of another command",
-        ),
-    ] = None,
+    seed: Seed = 0,
     data_root: DataRoot = None,
 ) -> int:
-    """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
+    """Score maps by metrics that need no retraining, with a report."""
     check_size(size, images)
     check_output_option(answers)
     check_target_option(target)
@@ -164,8 +146,6 @@ def score(
     made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
     own = [name for maps_of in given.values() for name in maps_of]
     chains = require_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
-    if compare is not None:
-        check_compared(compare, [*own, *(chain.name for chain in chains)])
     with watched("reading the images") as watch, keeping(_left(kept_maps)):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
         arrays = cut(given, chosen.x)
@@ -198,7 +178,7 @@ def score(
         tell_other_folder(FOLDER, out)
     note(*place.faults.take_notices(), *scores.notices)
     add_scores_to_json(scores, page)
-    _print(scores, compare)
+    _print(scores)
     print_answers([scores.answer])
     print_headline(score_headline(scores), scores.answer.details)
     print_file("Report", page)
@@ -265,11 +245,10 @@ def _with_budget(scores: Scores, budget: str | None, images: int) -> Scores:
     return replace(scores, notices=(*scores.notices, said))
 
 
-def _print(scores: Scores, compare: str | None) -> None:
-    """A table per metric, then method against method."""
+def _print(scores: Scores) -> None:
+    """How good the network is, and a table per metric."""
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
     print_unable(one.sentence for one in scores.negative_controls.values() if one.failed)
     print_metric_tables(scores)
-    print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
     output.print(f"{scores.forwards:,} images shown to the model.")

@@ -1,9 +1,10 @@
-"""`uproar store verify`, `repair` and `clean`: the files behind a run."""
+"""`uproar store verify` and `clean`: the files behind runs."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,151 +13,149 @@ from rich.markup import escape
 
 from uproar.cli.completion import complete_runs
 from uproar.cli.console import errors, note, output, table
-from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import AGAIN, keeping
+from uproar.cli.interrupt import keeping
 from uproar.cli.json_output import add_to_json, json_wanted, with_json
 from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import HOW, Command, Group, Jobs, Moved, Trust, flag
-from uproar.cli.progress import of_study, watched
-from uproar.errors import BadInput
+from uproar.cli.options import Command, DataRoot, Group, Trust, flag
+from uproar.cli.progress import watched
+from uproar.errors import BadInput, UproarError
 from uproar.storage.urls import public
 
 if TYPE_CHECKING:
-    from uproar.storage.inventory import Inventory
     from uproar.storage.store import Store
     from uproar.study.spec import Study
 
 SHOWN = 10
 """Files that are named; the others are counted."""
 
-app = typer.Typer(help="Check, repair and clean the files behind a run.", no_args_is_help=True, cls=Group)
-
-Run = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        show_default=False,
-        help="Folder of a run, e.g. runs/digits, or a store: folder or URL",
-        autocompletion=complete_runs,
-    ),
-]
+app = typer.Typer(help="Check and clean the files behind runs.", no_args_is_help=True, cls=Group)
 
 
 @app.command("verify", cls=Command)
 @with_json
-def verify(run: Run, trust: Trust = False) -> int:
-    """Read every file and say what is there and what is damaged; nothing is changed. Exit 1 if something is."""
-    store, _ = opened_store(run, trust=trust)
-    inventory = _verified(store)
-    _print_damaged(inventory)
-    if inventory.damaged:
-        print_next(f"{command('store', 'repair', run)} makes the damaged files again")
-    else:
+def verify(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            show_default=False,
+            help="Folder of a run, e.g. runs/digits, or a store: folder or URL",
+            autocompletion=complete_runs,
+        ),
+    ],
+    fix: Annotated[bool, flag("--fix", text="Set damaged files aside: uproar run RUN makes them again")] = False,
+    trust: Trust = False,
+) -> int:
+    """Read every file of a store and say which are damaged (exit code 1)."""
+    from uproar.storage.inventory import set_aside, verify_store
+
+    store, study = opened(run, trust)
+    with watched("verifying") as watch, keeping("Nothing was changed."):
+        inventory = verify_store(store, watch.counting("files", "verifying"))
+    rows = [(kind, files, total) for kind, (files, total) in inventory.kinds().items()]
+    for title, others in (("older format", inventory.outdated), ("set aside or unfinished", inventory.leftovers)):
+        if others:
+            rows.append((title, len(others), sum(others.values())))
+    shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
+    for kind, files, total in rows:
+        shown.add_row(kind, str(files), size_text(total))
+    output.print(shown)
+    add_to_json(
+        store=public(store.root),
+        kinds=[{"kind": kind, "files": files, "bytes": total} for kind, files, total in rows],
+        damaged=[{"file": name, "reason": reason} for name, reason in inventory.damaged.items()],
+    )
+    for name, reason in list(inventory.damaged.items())[:SHOWN]:
+        errors.print(f"[red]damaged[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
+    if len(inventory.damaged) > SHOWN:
+        errors.print(f"[red]damaged[/] and {len(inventory.damaged) - SHOWN} more.")
+    if not inventory.damaged:
+        output.print("Nothing is damaged.")
         print_next(f"{command('store', 'clean', run)} lists what no run needs")
-    return 1 if inventory.damaged else 0
+        return 0
+    if fix:
+        set_aside(store, inventory)
+        output.print("They were set aside.")
+    again = f"{command('run', run)} makes them again" if study is not None else "the next run makes them again"
+    print_next(again if fix else f"{command('store', 'verify', run, '--fix')} sets them aside")
+    return 1
 
 
-@app.command("repair", cls=Command)
-@with_json
-def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = False, data_root: DataRoot = None) -> int:
-    """Set damaged files aside and make again whatever the run lacks; its report is written anew."""
-    from uproar.cli.print_results import finish
-    from uproar.runs.execute import run_to_end
-    from uproar.runs.folder import read_run, write_run  # torch loads slowly
-    from uproar.storage.inventory import set_aside
+@dataclass
+class StoreContent:
+    """A store: who uses it, and what of it may go."""
 
-    folder = Path(run)
-    if not (folder / "run.json").exists():
-        raise BadInput(
-            f"{run} is not the folder of a run, so that nobody knows what to make: give one with a run.json."
-        )
-    study, place, facts = read_run(folder, weights, trust=trust)
-    store, _ = opened_store(run, weights, trust)
-    inventory = _verified(store)
-    _print_damaged(inventory)
-    set_aside(store, inventory)
-    with watched("planning") as watch, keeping(f"Finished cells are in {public(place)}; {AGAIN}"):
-        done = run_to_end(study, place, jobs, of_study(watch))
-    results = done.results.with_facts(facts)
-    write_run(folder, study, place, facts)
-    note(*results.notices)
-    return finish(results, results.report(folder), folder)
+    store: Store
+    runs: list[str] = field(default_factory=list)
+    studies: list[Study] = field(default_factory=list)
+    unreadable: str = ""
+    """Why nobody can say what a run of it needs."""
+    bytes: int = 0
+    removable: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def row(self) -> dict[str, object]:
+        """The store as a row of a table."""
+        sizes = {"bytes": self.bytes, "removable_bytes": sum(self.removable.values())}
+        return {"store": public(self.store.root), "runs": self.runs, **sizes, "removable": list(self.removable)}
 
 
 @app.command("clean", cls=Command)
 @with_json
 def clean(
-    runs: Annotated[
-        list[str],
+    folder: Annotated[
+        str,
         typer.Argument(
-            metavar="RUN…",
-            show_default=False,
-            help="Folders of all runs that use the store; or the store itself",
+            metavar="FOLDER",
+            help="A folder of runs, a run or a store",
+            show_default="runs",
             autocompletion=complete_runs,
         ),
-    ],
-    yes: Annotated[bool, flag("--yes", panel=HOW, text="Remove without asking")] = False,
-    weights: Moved = None,
+    ] = "runs",
+    maps: Annotated[
+        bool, flag("--maps", text="Also maps that uproar score, choose and explain keep to resume from")
+    ] = False,
+    yes: Annotated[bool, flag("--yes", text="Remove without asking")] = False,
     trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
-    """List what no run needs, then remove it: other studies' results, files set aside or left unfinished.
+    """Remove results that no run in a folder needs: of other settings, damaged, unfinished. Reports stay.
 
-    Nothing is removed before you agree. Not to be used while a run writes into the store.
+    They are listed first, and nothing is removed before you agree. Not for stores that a run is writing into.
     """
-    from uproar.storage.inventory import list_store
-
-    opened = [opened_store(run, weights, trust) for run in runs]
-    store = opened[0][0]
-    if any(other.root != store.root for other, _ in opened):
-        raise BadInput(f"{' and '.join(runs)} use different stores: clean one after the other.")
-    inventory = list_store(store)
-    needed = needed_by([study for _, study in opened if study is not None], store)
-    unneeded = {
-        store.name(*item): size for item, size in inventory.items.items() if needed is not None and not needed(item)
-    }
-    removable = {**unneeded, **inventory.leftovers}
-    add_to_json(store=public(store.root), removable=_rows(removable), removed=False)
-    if not removable:
-        output.print(f"Nothing to remove from {escape(public(store.root))}.", soft_wrap=True)
+    with watched("looking for runs") as watch, keeping("Nothing was removed."):
+        contents = _stores_in(folder, trust)
+        for done, content in enumerate(contents, 1):
+            _find_removable(content, maps)
+            watch.count(done, len(contents), "stores", doing="looking through")
+    note(*(f"{each.store.root} is left alone: {each.unreadable}" for each in contents if each.unreadable))
+    _print_stores(folder, contents)
+    add_to_json(stores=[content.row for content in contents], removed=False)
+    files = sum(len(content.removable) for content in contents)
+    if not files:
+        output.print("Nothing to remove.")
         return 0
-    if unneeded:
-        several = "these runs need" if len(runs) > 1 else f"{runs[0]} needs"
-        _print_files(f"Results that nothing in what {several} is made of", unneeded)
-        output.print(
-            "Studies of other folders that use this store may need them: name those folders too.", style="yellow"
-        )
-    _print_files("Files set aside or left unfinished", inventory.leftovers)
-    if not is_confirmed(yes):
+    output.print("Runs of other folders that use one of these stores may need it.", style="yellow", soft_wrap=True)
+    if not yes and (json_wanted() or not sys.stdin.isatty() or not typer.confirm("Remove them?")):
+        output.print("Nothing was removed; --yes removes without asking.")
         return 0
-    for name in removable:
-        store.backend.remove(name)
+    for content in contents:
+        for name in content.removable:
+            content.store.backend.remove(name)
     add_to_json(removed=True)
-    total = size_text(sum(removable.values()))
-    output.print(f"Removed {len(removable)} files, {total}, from {escape(public(store.root))}.", soft_wrap=True)
+    total = sum(sum(content.removable.values()) for content in contents)
+    output.print(f"Removed {files} files, {size_text(total)}.")
     return 0
 
 
-def is_confirmed(yes: bool) -> bool:
-    """Whether what was listed may be removed: said beforehand, or asked for on a terminal; a program is not asked."""
-    if yes or (sys.stdin.isatty() and not json_wanted() and typer.confirm("Remove them?")):
-        return True
-    output.print("Nothing was removed; --yes removes without asking.")
-    return False
-
-
-def _rows(files: Mapping[str, int]) -> list[dict[str, object]]:
-    return [{"file": name, "bytes": size} for name, size in files.items()]
-
-
-def opened_store(run: str, weights: str | None = None, trust: bool = False) -> tuple[Store, Study | None]:
+def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:
     """The store of a run with its study, or the store at an address without one."""
     from uproar.storage.store import MARKER, Store
 
     if "://" not in run and (Path(run) / "run.json").exists():
         from uproar.runs.folder import read_run  # torch loads slowly
 
-        study, place, _ = read_run(Path(run), weights, trust=trust)
+        study, place, _ = read_run(Path(run), trust=trust)
         return Store(place), study
     store = Store(run)
     try:
@@ -168,56 +167,67 @@ def opened_store(run: str, weights: str | None = None, trust: bool = False) -> t
     return store, None
 
 
-def needed_by(studies: list[Study], store: Store) -> Callable[[tuple[str, str]], bool] | None:
-    """Whether an item is needed by some study; None without any, for then nobody knows."""
-    if not studies:
-        return None
+def _stores_in(folder: str, trust: bool) -> list[StoreContent]:
+    """Every store below a folder, and those that its runs use elsewhere; what a store holds is not searched."""
+    from uproar.storage.store import MARKER
+
+    if "://" in folder:
+        return [StoreContent(opened(folder)[0])]
+    if not Path(folder).is_dir():
+        raise BadInput(f"{folder} is not a folder: name the one that holds your runs.")
+    contents: dict[str, StoreContent] = {}
+    runs: list[Path] = []
+    for place, below, files in os.walk(folder):
+        below.sort()
+        if MARKER in files:
+            contents[os.path.realpath(place)] = StoreContent(opened(place)[0])
+            below.clear()
+        elif "run.json" in files:
+            runs.append(Path(place))
+    for run in runs:
+        try:
+            store, study = opened(str(run), trust)
+        except UproarError as error:
+            for content in contents.values():  # it may use any of them
+                content.unreadable = str(error)
+            continue
+        place = store.root if "://" in store.root else os.path.realpath(store.root)
+        content = contents.setdefault(place, StoreContent(store))
+        content.runs.append(str(run))
+        content.studies += [study] if study is not None else []
+    return list(contents.values())
+
+
+def _find_removable(content: StoreContent, maps: bool) -> None:
+    """Find out what a store holds, and what of it no run needs; of a store without runs only `maps` may go."""
+    from uproar.storage.inventory import list_store
     from uproar.study.required_results import required_results
 
-    every = [required_results(study, store) for study in studies]
-    return lambda item: any(item in needs for needs in every)
-
-
-def _verified(store: Store) -> Inventory:
-    """What is there, verified and printed."""
-    from uproar.storage.inventory import verify_store
-
-    with watched("verifying") as watch, keeping("Nothing was changed."):
-        inventory = verify_store(store, watch.counting("files", "verifying"))
-    shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
-    rows = [(kind, files, total) for kind, (files, total) in inventory.kinds().items()]
-    for title, others in (("older format", inventory.outdated), ("set aside or unfinished", inventory.leftovers)):
-        if others:
-            rows.append((title, len(others), sum(others.values())))
-    for kind, files, total in rows:
-        shown.add_row(kind, str(files), size_text(total))
-    add_to_json(
-        store=public(store.root),
-        kinds=[{"kind": kind, "files": files, "bytes": total} for kind, files, total in rows],
-        damaged=[{"file": name, "reason": reason} for name, reason in inventory.damaged.items()],
-    )
-    output.print(shown)
-    return inventory
-
-
-def _print_damaged(inventory: Inventory) -> None:
-    for name, reason in list(inventory.damaged.items())[:SHOWN]:
-        errors.print(f"[red]damaged[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
-    more = len(inventory.damaged) - SHOWN
-    if more > 0:
-        errors.print(f"[red]damaged[/] and {more} more.")
-    if not inventory.damaged:
-        output.print("Nothing is damaged.")
-
-
-def _print_files(title: str, files: Mapping[str, int]) -> None:
-    if not files:
+    inventory = list_store(content.store)
+    content.bytes = sum(content.store.backend.sizes().values())
+    if content.unreadable:
         return
-    output.print(f"{title}: {len(files)} files, {size_text(sum(files.values()))}")
-    for name in list(files)[:SHOWN]:
-        output.print(f"  {escape(name)}", soft_wrap=True)
-    if len(files) > SHOWN:
-        output.print(f"  and {len(files) - SHOWN} more")
+    content.removable = dict(inventory.leftovers)
+    needs = [required_results(study, content.store) for study in content.studies]
+    for item, size in inventory.items.items():
+        if not any(item in need for need in needs) if needs else maps:
+            content.removable[content.store.name(*item)] = size
+
+
+def _print_stores(folder: str, contents: list[StoreContent]) -> None:
+    shown = table(f"Stores in {folder}", "store", "used by", ">size", ">not needed")
+    for content in contents:
+        root = content.store.root
+        name = public(root) if "://" in root else os.path.relpath(root)
+        used_by = ", ".join(content.runs) or "no run: maps to resume from (--maps)"
+        not_needed = size_text(sum(content.removable.values()))
+        shown.add_row(escape(name), escape(used_by), size_text(content.bytes), not_needed)
+    output.print(shown)
+    names = [name for content in contents for name in content.removable]
+    for name in names[:SHOWN]:
+        output.print(f"  {escape(name)}", soft_wrap=True, highlight=False)
+    if len(names) > SHOWN:
+        output.print(f"  and {len(names) - SHOWN} more")
 
 
 def size_text(count: float) -> str:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from uproar.cli.completion import complete_names
 from uproar.cli.console import split_list
-from uproar.cli.options import HOW, NETWORK, WHAT, WHERE, BaseWeights, Plugins, names, option
+from uproar.cli.options import NETWORK, Plugins, names, option
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,38 +21,67 @@ if TYPE_CHECKING:
 class Changes:
     """What the command line puts in place of a study's settings; None leaves a setting as it is.
 
-    The defaults that help shows are those of the study that runs without a file; a test holds them to it.
+    The defaults that help shows are those of the study that runs without a file.
     """
 
-    task: Annotated[
-        str | None,
-        option(
-            panel=WHAT,
-            takes="NAME",
-            text="Data set, see uproar ls tasks",
-            default="digits",
-            autocompletion=complete_names("tasks"),
-        ),
-    ] = None
-    model: Annotated[
-        str | None,
-        option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small", autocompletion=complete_names("models")),
-    ] = None
+    task: Annotated[str | None, option(takes="NAME", text="uproar ls tasks", default="digits", kind="tasks")] = None
+    model: Annotated[str | None, option(takes="NAME", text=NETWORK, default="cnn-small", kind="models")] = None
     estimators: Annotated[
-        list[str] | None,
-        names(
-            kind="estimators",
-            text="Methods to compare, see uproar ls estimators",
-            default="random, block_random, sobel, grad, guided_backprop, ig, sq(grad), sg(grad), sg_sq(grad), "
-            "var(grad)",
-        ),
+        list[str] | None, names(kind="estimators", text="uproar ls estimators", default="ten usual")
     ] = None
     protocols: Annotated[
+        list[str] | None, names(kind="protocols", text="uproar ls protocols", default="usual ones")
+    ] = None
+    metrics: Annotated[list[str] | None, names(kind="metrics", text="uproar ls metrics", default="none")] = None
+    seeds: Annotated[int | None, option(takes="N", text="Number of replicates", default="5")] = None
+    plugin: Plugins = None
+    limit: Annotated[
+        int | None, option(takes="N", text="At most so many images per split", default="all", advanced=True)
+    ] = None
+    audits: Annotated[
         list[str] | None,
         names(
-            kind="protocols",
-            text="What is done with the ranked pixels, see uproar ls protocols",
-            default="evaluator, evaluator:model, roar, kar, roar:no-retrain, kar:no-retrain",
+            kind="audits",
+            text="Questions about the benchmark itself, see uproar ls audits",
+            default="none",
+            advanced=True,
+        ),
+    ] = None
+    checks: Annotated[
+        list[str] | None,
+        names(
+            kind="metrics",
+            text='Sanity and stability checks to run ("" for none)',
+            default="randomisation(order=whole), sensitivity_max(samples=1)",
+            advanced=True,
+        ),
+    ] = None
+    fractions: Annotated[
+        list[str] | None,
+        option(
+            takes="T,T,…",
+            text="Shares of the pixels that ROAR and KAR remove or keep",
+            default="0.1, 0.3, 0.5, 0.7, 0.9",
+            advanced=True,
+        ),
+    ] = None
+    fill: Annotated[
+        str | None,
+        option(
+            takes="NAME",
+            text="What removed pixels become, see uproar ls fills",
+            default="mean",
+            kind="fills",
+            advanced=True,
+        ),
+    ] = None
+    random_rankings: Annotated[
+        int | None,
+        option(
+            takes="N",
+            text="Random rankings per replicate, whose mean all methods are compared with",
+            default="√ of the number of methods",
+            advanced=True,
         ),
     ] = None
     evaluator_models: Annotated[
@@ -62,82 +90,36 @@ class Changes:
             kind="models",
             text="Architectures of the evaluators, which replicates take in turn",
             default="another than the explained network's, but its own up to 10×10 and above 64×64 pixels",
+            advanced=True,
         ),
     ] = None
     evaluator_images: Annotated[
         int | None,
-        option(panel=WHAT, takes="N", text="Test images that evaluators judge at most, at random", default="1000"),
+        option(takes="N", text="Test images that evaluators score at most, at random", default="1000", advanced=True),
     ] = None
-    metrics: Annotated[
-        list[str] | None,
-        names(kind="metrics", text="Scores of the maps without retraining, see uproar ls metrics", default="none"),
-    ] = None
-    checks: Annotated[
-        list[str] | None,
-        names(
-            kind="metrics",
-            text='Metrics that flag methods, of some test images, where an evaluator judges; "" asks none',
-            default="randomisation(order=whole), sensitivity_max(samples=1)",
-        ),
-    ] = None
-    audits: Annotated[
-        list[str] | None,
-        names(kind="audits", text="Questions about the benchmark itself, see uproar ls audits", default="none"),
-    ] = None
-    fractions: Annotated[
-        list[str] | None,
-        option(
-            panel=WHAT,
-            takes="T,T,…",
-            text="Shares of the pixels that ROAR and KAR remove or keep",
-            default="0.1, 0.3, 0.5, 0.7, 0.9",
-        ),
-    ] = None
-    seeds: Annotated[
-        int | None, option(panel=WHAT, takes="N", text="Number of replicates; verdicts need two", default="5")
-    ] = None
-    random_rankings: Annotated[
-        int | None,
-        option(
-            panel=WHAT,
-            takes="N",
-            text="Random rankings per replicate, whose mean all methods are compared with",
-            default="√ of the number of methods",
-        ),
-    ] = None
-    fill: Annotated[
-        str | None,
-        option(
-            panel=WHAT,
-            takes="NAME",
-            text="What removed pixels become, see uproar ls fills",
-            default="mean",
-            autocompletion=complete_names("fills"),
-        ),
-    ] = None
-    limit: Annotated[
-        int | None, option(panel=WHAT, takes="N", text="At most so many images per split", default="all")
-    ] = None
-    plugin: Plugins = None
     recipe: Annotated[
         str | None,
         option(
-            panel=HOW,
             takes="NAME",
             text="How networks are trained, see uproar ls recipes",
             default="SGD, one cycle",
-            autocompletion=complete_names("recipes"),
+            kind="recipes",
+            advanced=True,
         ),
     ] = None
-    epochs: Annotated[int | None, option(panel=HOW, takes="N", text="Epochs of every training", default="12")] = None
+    epochs: Annotated[int | None, option(takes="N", text="Epochs of every training", default="12", advanced=True)] = (
+        None
+    )
     device: Annotated[
         str | None,
-        option(panel=HOW, takes="NAME", text="Where networks run: auto, cpu, cuda, cuda:1, mps", default="auto"),
+        option(takes="NAME", text="Where networks run: auto, cpu, cuda, cuda:1, mps", default="auto", advanced=True),
     ] = None
-    weights: BaseWeights = None
+    weights: Annotated[
+        str | None, option(takes="FILE", text="Trained weights of the base model", default="trained", advanced=True)
+    ] = None
     pretrained: Annotated[
         str | None,
-        option(panel=WHERE, takes="FILE", text="Weights from which every training starts", default="random ones"),
+        option(takes="FILE", text="Weights from which every training starts", default="random ones", advanced=True),
     ] = None
 
     def study(self, file: str | None) -> Study:
@@ -148,7 +130,14 @@ class Changes:
 
         for plugin in self.plugin or ():  # which may declare the study, or its recipe
             load_plugin(plugin)
-        base = study_named(file) if file else Study()
+        changed = self.applied(study_named(file) if file else Study())
+        if self.task is not None and file is None:
+            name = re.sub(r"[^\w.-]+", "-", self.task.partition("(")[0])
+            changed = changed.with_changes(name=name)
+        return changed
+
+    def applied(self, base: Study) -> Study:
+        """A study with these changes."""
         changes: dict[str, Any] = {
             "tasks": self.task,
             "models": self.model,
@@ -170,8 +159,6 @@ class Changes:
             "limit": self.limit,
             "plugins": self.plugin,
         }
-        if self.task is not None and file is None:
-            changes["name"] = re.sub(r"[^\w.-]+", "-", self.task.partition("(")[0])
         return base.with_changes(**changes)
 
     def _recipe(self, base: Study) -> dict[str, Any] | None:

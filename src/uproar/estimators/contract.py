@@ -1,4 +1,4 @@
-"""What every estimator must satisfy, checked for one of them on a small trained network: `uproar try`."""
+"""What every estimator must satisfy, checked for one of them on a small trained network: `uproar check`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Every kind starts from the map that is 1 on the important pixels and 0 elsewhere, and all levels of a kind share their
 random draws, so that what is wrong at one level is wrong at all higher ones. A metric or protocol that judges maps must
-put lower levels above higher ones; `uproar judge` asks which do.
+put lower levels above higher ones; `uproar check` asks which do.
 """
 
 from __future__ import annotations

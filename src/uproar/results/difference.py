@@ -80,7 +80,7 @@ class Difference:
         return f"It matters: of {len(both)} verdicts that both have, {parts}."
 
 
-def compare_runs(before: Results, after: Results) -> Difference:
+def compare(before: Results, after: Results) -> Difference:
     """What changed from one run to another."""
     cells = (_values(run.table, CELL, "accuracy") for run in (before, after))
     scores = (_values(run.scores, SCORE, "value") for run in (before, after))

@@ -147,7 +147,7 @@ def _for_a_judge(answer: Answer) -> str:
         return ""
     if not answer.task:
         return "Running the evaluator could decide this, which needs training images: `uproar choose … --train FOLDER`."
-    how_long = "`uproar validate --protocols evaluator` says how long it takes"
+    how_long = "with `--dry-run` it says how long it takes"
     return f"Running the evaluator could decide this: {RUN_EVALUATOR}; {how_long}."
 
 

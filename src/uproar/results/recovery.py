@@ -6,7 +6,7 @@ it turns round none of these kinds (τ below −0.2): a judge that is right in a
 may it put a random map above the truth on any task, as deletion does with a fill that its network takes for evidence.
 A judge that reads the order of pixels alone is asked to see what changes that order: a filter that leaves all important
 pixels above all others does not, so that this task and kind do not count for it.
-The numbers of what the package declares come with it (`metric_board.json`) once `uproar judge --board` has made them.
+The numbers of what the package declares come with it (`metric_board.json`) once `tools/metric_board.py` has made them.
 """
 
 from __future__ import annotations

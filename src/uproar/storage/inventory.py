@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from uproar.errors import Absent, Damaged
@@ -88,3 +88,17 @@ def set_aside(store: Store, inventory: Inventory) -> None:
     """Take the damaged files out of the way, so that whoever needs them makes them again; a marker is overwritten."""
     for name in inventory.damaged.keys() - {MARKER}:
         store.backend.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)
+
+
+def copy_results(sources: Sequence[Store], target: Store, listen: Callable[[int, int], None] = lambda *_: None) -> None:
+    """Copy every sound result of some stores into another that lacks it; a damaged one is made again when needed."""
+    there = list_store(target).items
+    items = {item: store for store in reversed(sources) for item in list_store(store).items if item not in there}
+    for done, ((kind, key), store) in enumerate(items.items(), 1):
+        for source in (store, *sources):  # another store may have it sound
+            try:
+                target.write(kind, key, source.read(kind, key))
+                break
+            except (Absent, Damaged):
+                continue
+        listen(done, len(items))

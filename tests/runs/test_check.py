@@ -20,7 +20,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.report.metric_board import board_json, board_page
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.recovery import BOARD, COLUMNS, MATTER, board_table, disagreements, judge_recovery, trust
-from uproar.runs.judge import Durations, recovery_table
+from uproar.runs.check import Durations, recovery_table
 from uproar.statistics.recovery import MOST_REPLICATES
 from uproar.study.bench import bench_for
 from uproar.study.collect_evaluator import evaluator_bits
@@ -87,7 +87,7 @@ def table(store):
 
 
 def test_the_metric_that_knows_gets_one(store, table):
-    result = uproar.judge(knows_the_truth, store=store)
+    result = uproar.check(knows_the_truth, store=store)
     assert result == judge_recovery(table, "knows_the_truth")
     assert result.recovery.value == pytest.approx(1, abs=0.01) and result.trusted and not result.blind
     assert set(result.by_kind) == set(KNOWN)
@@ -147,11 +147,11 @@ def test_a_metric_that_gives_no_numbers_is_told_why(store, monkeypatch, wrong, r
 
 def test_a_judge_that_cannot_be_judged_is_refused(store):
     with pytest.raises(BadInput, match="asks how an estimator behaves"):
-        uproar.judge("randomisation", store=store)
+        uproar.check("randomisation", store=store)
     with pytest.raises(BadInput, match="control and judges nothing"):
-        uproar.judge("roar:mask", store=store)
+        uproar.check("roar:mask", store=store)
     with pytest.raises(BadInput, match="use def"):
-        uproar.judge(lambda batch: {}, store=store)
+        uproar.check(lambda batch: {}, store=store)
 
 
 def test_a_protocol_is_judged_like_a_metric(store):
@@ -210,7 +210,7 @@ def test_the_board_is_a_page_and_data_that_reads_back(tmp_path, monkeypatch):
     table = pd.DataFrame(rows("deletion", [0.9, 1]) + rows("roar", [0.1, -0.9]))[[*COLUMNS]]
     table.loc[0, "needed"] = np.inf
     facts = {
-        "command": "uproar judge",
+        "command": "tools/metric_board.py",
         "version": "0",
         "torch": "2",
         "python": "3",
@@ -314,7 +314,7 @@ def test_the_board_finds_what_is_known():
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="only in a checkout")
 def test_the_page_of_the_board_shows_its_data():
-    """If this fails: put both files of uproar judge --board in place, and make docs/metrics.md and the listings anew."""
+    """If this fails: run tools/metric_board.py, and make docs/metrics.md and the listings anew."""
     facts = {k: v for k, v in json.loads(BOARD.read_text()).items() if k not in ("names", "columns", "rows")}
     made, page = board_page(board_table(), facts), PAGE.read_text()
     number = re.compile(r"-?\d+(?:\.\d+)?")

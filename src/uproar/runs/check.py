@@ -1,7 +1,8 @@
-"""Judge judges: do metrics and protocols put maps in the order that is known to be right?"""
+"""Checks of what people add: does an estimator keep its contract, does a metric recover known orders?"""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -11,7 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from uproar.api import chain_of
 from uproar.errors import BadInput
+from uproar.estimators.contract import Check, try_contract
 from uproar.expression import parse
 from uproar.metrics.registry import metric, metrics, read_metric
 from uproar.protocols import PROTOCOLS
@@ -40,28 +43,39 @@ from uproar.study.judge_suite import (
 from uproar.study.progress import Listener, Progress
 from uproar.study.run import run_study
 
-STORE = "runs/judge/store"
+STORE = "runs/check/store"
 
 
-def judge(
-    judge: str | Callable[..., Any],
+def check(
+    what: str | Callable[..., Any],
     *,
     higher_is_better: bool = True,
     store: str | Path = STORE,
     task: str | None = None,
     model: str = "cnn-small",
     kinds: Iterable[str] = MATTER,
-) -> JudgeRecovery:
-    """How well a metric recovers orders of maps that are known: in about a minute, on three tasks of the suite.
+) -> JudgeRecovery | list[Check]:
+    """Whether an estimator keeps its contract, or how well a metric recovers orders of maps that are known.
 
-    `judge` is a metric or protocol by name, or a function `(batch) -> {"value": tensor}` of your own, one value per
-    image; `higher_is_better` is its direction. With `task` and `model`, backdoors are planted in that task instead.
-    The result has `.recovery` (an interval), `.by_kind`, `.trusted`, `.turned`, `.sentence`.
+    `what` is a name or a function. Of an estimator, such as a function `(model, x, target)`, the clauses of the
+    contract come back, each with `.clause`, `.holds` and `.message`. A metric, such as a function `(batch) ->
+    {"value": tensor}` with one value per image, is tested in about a minute on three built-in tasks, or on backdoors
+    planted in `task`: the result has `.recovery` (an interval), `.by_kind`, `.trusted`, `.turned`, `.sentence`.
     """
-    name = judge if isinstance(judge, str) else _declared(judge, higher_is_better)
+    if _is_estimator(what):
+        return try_contract(what if isinstance(what, str) else chain_of(what, "none", "sum").name, model)[0]
+    name = what if isinstance(what, str) else _declared(what, higher_is_better)
     suite = QUICK if task is None else local_suite(task, model)
     table = recovery_table([name], suite, store=store, orders=KNOWN, jobs=1)
     return judge_recovery(table, name, kinds)
+
+
+def _is_estimator(what: str | Callable[..., Any]) -> bool:
+    """Whether a name or a function is that of an estimator rather than of a metric."""
+    if isinstance(what, str):
+        return what not in PROTOCOLS and (":" in what or parse(what).name not in metrics)
+    required = [p for p in inspect.signature(what).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return len(required) > 2
 
 
 def _declared(function: Callable[..., Any], higher_is_better: bool) -> str:
