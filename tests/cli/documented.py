@@ -47,7 +47,6 @@ EVERYWHERE = {
     "uproar run study.toml --dry-run": ["--jobs", "1"],
     "uproar report runs/digits": [],
     "uproar store clean": ["runs/digits"],
-    "uproar ls metrics": [],
 }
 """Those that compute nothing, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
 

@@ -196,6 +196,6 @@ def test_the_best_network_free_ranking_stands_on_every_output(make_cells, make_r
     for place, text in shown.items():
         digits = 2 if place == "terminal" else 3
         assert f"{best['over_best']:+.{digits}f}".replace("-", "−") in text.replace("-", "−"), place
-        assert "every network-free ranking is against sobel" in text or "against sobel" in text or "sobel |" in text
+        assert "(p: sobel)" in text or "against sobel" in text or "sobel |" in text
     latex = plain(_chapter_tables(chapters[0])["tables/evaluator-label.tex"])
     assert f"{best['over_best']:+.2f}" in latex and "(centre)" in latex

@@ -76,14 +76,14 @@ def print_evaluator(scores: EvaluatorScores, where: str = "") -> None:
     shown = table(escape(f"{scores.name}{where}: lead in bits{unreliable}"), *columns)
     for row in verdicts.to_dict("records"):
         lead = _estimate([row[name] for name in ("over_best", "over_best_low", "over_best_high")], "{:+.2f}")
-        baseline = row["best_network_free"]
+        baseline, hardest = (str(row[name]) for name in ("best_network_free", "network_free"))
         shown.add_row(
             escape(row["estimator"]),
             number_text(row["over_random"], "{:+.2f}"),
             *lead,
             p_text(row["p_network_free"]),
-            escape(baseline) if isinstance(baseline, str) else "–",
-            f"[{COLOURS[int(row['side'])]}]{escape(str(row['verdict']))}[/]",
+            escape(baseline if baseline == hardest else f"{baseline} (p: {hardest})"),
+            f"[{COLOURS[max(-1, min(1, int(row['side'])))]}]{escape(str(row['verdict']))}[/]",
         )
     output.print(shown)
     first = verdicts.iloc[0]
