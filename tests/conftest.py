@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +23,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.dont_write_bytecode = False  # the programs that tests start need not compile the package each time
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="uproar-tests-")  # the user's own key is left alone
-atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 bitmaps.leave_out()
 

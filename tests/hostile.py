@@ -28,7 +28,7 @@ import torch
 from mutations import Mutations, refused_or_read
 from uproar.arrays import read_arrays
 from uproar.data.download import unpack
-from uproar.data.unpickle import read_pickle
+from uproar.data.small_sets import pickled_table
 from uproar.models.weights import read_weights
 
 SLOW = 20.0
@@ -150,7 +150,7 @@ READERS: dict[Write, Callable[[Path], object]] = {
     damaged_checkpoints: read_weights,
     pickled_arrays: read_arrays,
     claimed_arrays: read_arrays,
-    pickled_batches: read_pickle,
+    pickled_batches: pickled_table,
 }
 
 
@@ -344,7 +344,7 @@ def _added(plain: Elements, hostile: Elements) -> str:
 
 def _report(folder: Path, name: Callable[[int], str]) -> str:
     """The page of a run whose every text is made by `name`."""
-    from report.conftest import cells, picture, results_of
+    from tests.report.conftest import cells, picture, results_of
     from uproar.report import write_report
 
     levels = {"random": 0.8, name(0): 0.6, name(1): 0.7, name(2): 0.9}
@@ -362,7 +362,7 @@ def _report(folder: Path, name: Callable[[int], str]) -> str:
 
 def _scores(folder: Path, name: Callable[[int], str]) -> str:
     """The page of scores whose every text is made by `name`."""
-    from report.test_score_report import scores_of
+    from tests.report.test_score_report import scores_of
     from uproar.report import write_scores
 
     levels = {m: {"random": 0.3, name(0): 0.8, name(1): 0.5} for m in ("insertion", name(2))}

@@ -120,7 +120,7 @@ def test_the_page_of_a_study_is_no_run_and_no_scores_of_maps(tmp_path, capsys):
     assert "give the folder of the run" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_folder_of_somebody_else_is_trusted_only_on_request(folder, tmp_path):
+def test_python_files_that_a_folder_names_run_only_on_request(folder, tmp_path):
     shutil.copytree(folder / "runs/mine", tmp_path / "got")
     file = tmp_path / "got/run.json"
     content = json.loads(file.read_text())
@@ -128,6 +128,6 @@ def test_a_folder_of_somebody_else_is_trusted_only_on_request(folder, tmp_path):
     plugin.write_text("def own(model, x, target):\n    return x.sum(1)\n")
     content["study"]["plugins"] = [str(plugin)]
     file.write_text(json.dumps(content))
-    with pytest.raises(BadInput, match="was not made here by you.*trust=True"):
+    with pytest.raises(BadInput, match="which reading it would run.*trust=True"):
         uproar.open(tmp_path / "got")
     assert len(uproar.open(tmp_path / "got", trust=True).table)

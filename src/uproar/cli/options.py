@@ -106,11 +106,7 @@ Stored = Annotated[
 ]
 Trust = Annotated[
     bool,
-    flag(
-        "--trust",
-        text="Run the code that the folder names, though somebody else made it or it was moved",
-        advanced=True,
-    ),
+    flag("--trust", text="Run the Python files that the folder's study names", advanced=True),
 ]
 Plugins = Annotated[list[str] | None, option(takes="FILE.py", text="Python file of your own estimators, metrics")]
 Task = Annotated[str, option(takes="NAME", text="uproar ls tasks", default="digits", kind="tasks")]

@@ -7,6 +7,8 @@ SVHN in MATLAB files with X (32, 32, 3, n) and y (n, 1), where 10 is the digit 0
 from __future__ import annotations
 
 import gzip
+import importlib
+import pickle
 import zlib
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +20,16 @@ from uproar.data.locations import locate
 from uproar.data.options import Count, Root, subsample
 from uproar.data.registry import tasks
 from uproar.data.task import Split, Task
-from uproar.data.unpickle import read_pickle
-from uproar.errors import BadInput, one_line
+from uproar.errors import CODE_ERRORS, BadInput, one_line
 
 FASHION = ("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _PIXELS = 3 * 32 * 32
+_ARRAY_PARTS = {
+    *(("numpy._core.multiarray", name) for name in ("_reconstruct", "scalar")),
+    *(("numpy._core.numeric", "_frombuffer"), ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")),
+}
+"""All that a pickled array names."""
 
 Bytes = tuple[np.ndarray, np.ndarray]
 """Images (n, 3072) and labels (n,)."""
@@ -92,7 +98,7 @@ def _unzipped(file: Path) -> bytes:
 
 @tasks.declare(images="50,000 + 10,000 colour 32×32", truth="none")
 def cifar10(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
-    """CIFAR-10 (Krizhevsky 2009), 32×32 colour, from the binary or the pickle layout; nothing is unpickled."""
+    """CIFAR-10 (Krizhevsky 2009), 32×32 colour, from the binary or the pickle layout."""
     folder = locate("cifar10", root)
     batches = [f"data_batch_{i}" for i in range(1, 6)]
     if (folder / "test_batch.bin").is_file():
@@ -143,7 +149,7 @@ def _binary_batch(file: Path, labels: int, column: int) -> Bytes:
 
 
 def _pickled_batch(file: Path, labels: str) -> Bytes:
-    held = _pickled_table(file)
+    held = pickled_table(file)
     if "data" not in held or labels not in held:
         raise BadInput(f"{file} holds {', '.join(held) or 'nothing'}; a batch has 'data' and {labels!r}.")
     try:
@@ -162,7 +168,7 @@ def _pickled_batch(file: Path, labels: str) -> Bytes:
 
 
 def _pickled_names(file: Path, key: str) -> tuple[str, ...]:
-    held = _pickled_table(file)
+    held = pickled_table(file)
     if key not in held:
         raise BadInput(f"{file} has no {key!r}.")
     if not isinstance(held[key], list | tuple):
@@ -170,8 +176,25 @@ def _pickled_names(file: Path, key: str) -> tuple[str, ...]:
     return tuple(_text(name) for name in held[key])
 
 
-def _pickled_table(file: Path) -> dict[str, Any]:
-    held = read_pickle(file)
+class _ArrayUnpickler(pickle.Unpickler):
+    """Reads plain values and NumPy arrays: the CIFAR files name nothing else, and nothing else is looked up."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        owner = module.replace("numpy.core", "numpy._core")
+        if (owner, name) not in _ARRAY_PARTS:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not run")
+        return getattr(importlib.import_module(owner), name)
+
+
+def pickled_table(file: Path) -> dict[str, Any]:
+    """The dict in a pickle file of plain values and arrays, its keys as text."""
+    try:
+        with file.open("rb") as opened:
+            held = _ArrayUnpickler(opened, encoding="bytes").load()
+    except FileNotFoundError:
+        raise BadInput(f"There is no {file.name} in {file.parent}.") from None
+    except CODE_ERRORS as error:  # a damaged pickle raises nearly anything
+        raise BadInput(f"{file} is not a pickle of plain data: {one_line(error)}.") from None
     if not isinstance(held, dict):
         raise BadInput(f"{file} holds a {type(held).__name__}, not a dict.")
     return {_text(key): value for key, value in held.items()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,6 @@ from uproar.paths import user_path
 from uproar.plugins.loading import source_hash
 from uproar.runs.other_folders import RECORD
 from uproar.runs.record import WallTime, read_record
-from uproar.runs.trust import check_code, is_ours, signature
 from uproar.storage.backends import write_file
 from uproar.storage.urls import is_hidden, public
 from uproar.study.bundled import shipped_studies, summary
@@ -24,19 +25,18 @@ if TYPE_CHECKING:
 
 FILE = "study.toml"
 """The study as its author wrote it, where it was a file."""
+_CODE = re.compile(r"\.py\b|captum:[^\s(),]*\.")
+"""A Python file, or a class from a module of any package."""
 
 
 def write_run(folder: Path, study: Study, place: str, facts: dict[str, Any], file: str | None = None) -> None:
     """Note in the folder of a run what was run and where its results are; `file` is the text of the study file."""
-    settings = study.model_dump(mode="json")
-    store = public(place) if "://" in place else str(user_path(place).resolve())
     content = {
-        "study": settings,
-        "store": store,
+        "study": study.model_dump(mode="json"),
+        "store": public(place) if "://" in place else str(user_path(place).resolve()),
         "facts": facts,
         "data": environment_roots(),
         "weights": None if study.weights is None else source_hash(study.weights),
-        "signature": signature(folder, settings, store),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,25 +52,41 @@ def read_run(
 ) -> tuple[Study, str, dict[str, Any]]:
     """The study, store and facts of a run; `weights` and `store` say where these are now.
 
-    Without `trust`, a record that this user did not write here runs no code and opens no store but its own.
+    Reading a run runs no Python file that its record names, since the folder may be somebody else's, unless the user
+    says so with `trust`.
     """
     record = read_record(folder)
-    ours = trust or is_ours(folder, record.study, record.store, record.signature)
-    if not ours:
-        check_code(folder, record.study)
-    place = store if store is not None else _store_of(folder, record.store, ours)
+    files = [] if trust else sorted(set(_code_in(record.study)))
+    if files:
+        raise BadInput(
+            f"The study in {folder} uses Python code ({', '.join(files)}), which reading it would run: look at that "
+            "code; if you trust it, give --trust (in Python, trust=True)."
+        )
+    place = store if store is not None else _store_of(folder, record.store)
     add_roots(record.data)
     study = _with_weights(study_of({"random_rankings": 1, **record.study}), weights, record.weights)
     return study, place, record.facts.given()
 
 
-def _store_of(folder: Path, noted: str, ours: bool) -> str:
-    """Where the results of a run are: where it kept them, or beside its record if they have moved together."""
+def _code_in(study: Any) -> Iterator[str]:
+    """Everything in a study that names a Python file, or a class from a module of any package."""
+    if isinstance(study, dict):
+        plugins = study.get("plugins") or ()
+        yield from map(str, plugins if isinstance(plugins, list | tuple) else [plugins])
+        study = list(study.values())
+    if isinstance(study, list | tuple):
+        for value in study:
+            yield from _code_in(value)
+    elif isinstance(study, str) and _CODE.search(study):
+        yield study
+
+
+def _store_of(folder: Path, noted: str) -> str:
+    """Where the results of a run are: beside its record, or where it kept them."""
     beside = folder / "store"
-    there = "://" in noted or user_path(noted).is_dir()
-    if beside.is_dir() and not (ours and there):
+    if beside.is_dir():
         return str(beside)
-    if not there:
+    if "://" not in noted and not user_path(noted).is_dir():
         raise BadInput(
             f"The results of {folder} were in {noted}, which is not there: put that folder back, or move it to "
             f"{beside}."
@@ -79,12 +95,6 @@ def _store_of(folder: Path, noted: str, ours: bool) -> str:
         raise BadInput(
             f"The results of {folder} are at {noted}, whose password was not written down: give the whole URL as "
             "--store (in Python, store=)."
-        )
-    if not ours:
-        raise BadInput(
-            f"{folder} was not made here by you, or has been moved or edited, and its results are outside of it, in "
-            f"{noted}: give --trust to use them there, or --store with the place where they are (in Python, trust=True "
-            "or store=)."
         )
     return noted
 

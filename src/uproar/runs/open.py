@@ -35,8 +35,7 @@ def open(  # noqa: A001
 
     `source` is the folder of `uproar run` (a `Run`), that of `uproar score` (its `Scores`), or a study (a file, a dict
     or a `Study`) together with the `store` that has its results. `store` and `weights` also say where these are now if
-    they have moved. A folder that names Python code or a store elsewhere and was not made here by you is refused unless
-    you `trust` it.
+    they have moved. A folder whose study names Python files is refused unless you `trust` them: reading it runs them.
     """
     place = None if store is None else str(store)
     if isinstance(source, Study | Mapping):

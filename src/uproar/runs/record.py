@@ -65,8 +65,6 @@ class Record(_Part):
     facts: Facts
     data: tuple[Text, ...] = ()
     weights: Text | None = None
-    signature: Text = ""
-    """Made with a key of the user who wrote the file: see `trust`."""
 
 
 def read_record(folder: Path) -> Record:
