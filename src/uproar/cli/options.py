@@ -104,10 +104,7 @@ Stored = Annotated[
         advanced=True,
     ),
 ]
-Trust = Annotated[
-    bool,
-    flag("--trust", text="Run the Python files that the folder's study names", advanced=True),
-]
+Trust = Annotated[bool, flag("--trust", text="Run the Python files that the folder's study names", advanced=True)]
 Plugins = Annotated[list[str] | None, option(takes="FILE.py", text="Python file of your own estimators, metrics")]
 Task = Annotated[str, option(takes="NAME", text="uproar ls tasks", default="digits", kind="tasks")]
 NETWORK = "Network, or net.py:build"
