@@ -26,6 +26,7 @@ from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.collect import collect
 from uproar.study.executors import Processes, Serial, executor
+from uproar.study.grid import cells_of
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.settings import ImageRanking, Setting
@@ -309,6 +310,48 @@ def test_controls_that_are_not_rankings_run_as_cells(tmp_path, small):
     )
     results = uproar.run(study, store=tmp_path, jobs=1)
     assert set(results.table["status"]) == {"done"}
+
+
+def test_coin_flips_are_per_pixel_or_per_value_and_go_on_with_random_removal(tmp_path, small):
+    """Hooker et al. flip a coin for every channel value; the share of the largest removal is random's alone."""
+    study = small(
+        task="planted(size=8, channels=3, classes=3, train=60, test=30)",
+        estimators=["random", "grad", "bernoulli", "bernoulli(each=value)"],
+        seeds=1,
+        protocols=["roar"],
+        fractions=[0.5],
+        random_fractions=[0.9],
+    )
+    (setting,) = Setting.all_of(study)
+    bench = bench_for(setting, str(tmp_path))
+    pixels, values = (
+        bench.rankings.important(ImageRanking(bench.chain(name), 0), 0.9, bench.task.test)
+        for name in ("bernoulli", "bernoulli(each=value)")
+    )
+    assert pixels.shape == (30, 8, 8) and values.shape == (30, 3, 8, 8)
+    assert values.double().mean() == pytest.approx(0.9, abs=0.02) and (values.all(1) != values.any(1)).any()
+    further = {cell.estimator for cell in cells_of(study, setting) if cell.fraction == 0.9}
+    assert further == {"random", "bernoulli", "bernoulli(each=value)"}
+    assert set(uproar.run(study, store=tmp_path, jobs=1).table["status"]) == {"done"}
+
+
+SPLIT = "total_variation(split=train)"
+
+
+def test_total_variation_of_training_maps_is_that_of_the_training_images(tmp_path, small):
+    """Song et al. average it over the training set; the control sobel has a map that anybody can compute."""
+    study = small(estimators=["random", "sobel"], seeds=1, protocols=[], metrics=["total_variation", SPLIT])
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    task = uproar.load(study.tasks[0])
+    values = results.image_scores.query("estimator == 'sobel'").groupby("metric")["value"]
+    for metric, split in (("total_variation", task.test), (SPLIT, task.train)):
+        images = split.read(slice(None))
+        maps = uproar.explain(uproar.build("cnn-small(width=4)", task, 0), images, "sobel")
+        low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
+        scaled = (maps - low) / (high - low)
+        steps = scaled.diff(dim=1).abs().sum((1, 2)) + scaled.diff(dim=2).abs().sum((1, 2))
+        expected = steps / scaled[0].numel()
+        assert values.get_group(metric).to_numpy() == pytest.approx(expected.numpy(), abs=1e-5), metric
 
 
 def test_given_weights_make_the_base_model_fixed(tmp_path, small):
