@@ -170,7 +170,6 @@ def score(
         scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly
-        from uproar.report.headline import score_headline
 
         facts = {"command": asked_by, "seed": seed}
         page = written(lambda: write_scores(replace(scores, provenance=facts), out))
@@ -180,7 +179,7 @@ def score(
     add_scores_to_json(scores, page)
     _print(scores)
     print_answers([scores.answer])
-    print_headline(score_headline(scores), scores.answer.details)
+    print_headline(scores.answer)
     print_file("Report", page)
     retrained = ",".join(chain.name for chain in chains)
     again = same_subject(None, task, model, weights, None, plugin, data_root=data_root)

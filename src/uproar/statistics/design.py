@@ -34,6 +34,9 @@ def random_rankings_for(estimators: int) -> int:
 ALPHA = 0.05
 """Family-wise error rate of the verdicts of one protocol or metric."""
 
+LEAST_REPLICATES = 5
+"""Replicates that a verdict needs; fewer are shown with intervals and without one."""
+
 LEVEL = 0.95
 """Confidence level of an interval."""
 

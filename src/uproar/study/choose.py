@@ -41,7 +41,7 @@ from uproar.models.output_kind import assuming_output
 from uproar.notebook import NotebookLine
 from uproar.remaining_time import duration, seconds_of
 from uproar.results.answer import Answer
-from uproar.results.judges import IN_DOMAIN, in_domain_share
+from uproar.results.evidence import IN_DOMAIN, in_domain_share
 from uproar.results.scores import Scores
 from uproar.scoring.evaluation import TOGETHER
 from uproar.seeds import Draws
@@ -144,7 +144,7 @@ class Chooser:
             more = self._round(n_next, chains, judges, analyses, later=True)
             if more is None:
                 break
-            stable = _same(result.answer, more.answer) and more.answer.recommended is not None
+            stable = _same(result.answer, more.answer) and bool(more.answer.recommended)
             result, n = more, _images_of(more)
             if stable:
                 why = "with more of them the answer stayed the same"
@@ -438,7 +438,7 @@ class Chooser:
 
     def _checks(self, scores: Scores, chains: Sequence[Chain]) -> list[Scores]:
         """What the checks say of each method alone, so that one that fails takes none with it; the best come first."""
-        best = [scores.answer.recommended, *scores.answer.tied]
+        best = [*scores.answer.recommended]
         methods = [chain for chain in chains if chain.name not in CONTROLS and not chain.files]
         methods.sort(key=lambda chain: chain.name not in best)
         n = self._checked_images(_images_of(scores), methods)
@@ -598,7 +598,7 @@ def adjusted_for_analyses(scores: Scores, analyses: int) -> Scores:
 
 def _same(before: Answer, after: Answer) -> bool:
     """Whether two answers recommend the same method and name the same ones beside it."""
-    return (before.recommended, set(before.tied)) == (after.recommended, set(after.tied))
+    return set(before.recommended) == set(after.recommended)
 
 
 def _reason(error: BaseException) -> str:
