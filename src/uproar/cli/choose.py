@@ -128,6 +128,7 @@ def choose(
             )
         watch.say("drawing the report")
         from uproar.report import write_choice  # tables and plots load slowly
+        from uproar.report.headline import score_headline
 
         facts = {"command": asked_by, "seed": seed}
         page = written(lambda: write_choice(replace(scores, provenance=facts), out))
@@ -138,7 +139,7 @@ def choose(
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
     print_answers([scores.answer])
-    print_headline(scores.answer)
+    print_headline(score_headline(scores), scores.answer.details)
     output.print(f"Answered in {duration(time.perf_counter() - began)}.")
     print_file("Report", page)
     best = scores.answer.recommended
@@ -146,7 +147,7 @@ def choose(
         images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root, answers=answers
     )
     again += [] if target is None else ["--target", target]
-    maps = f"{command('explain', *again, '--estimators', best[0])} shows its maps" if best else ""
+    maps = "" if best is None else f"{command('explain', *again, '--estimators', best)} shows its maps"
     print_next(open_page_hint(page), maps)
     return 0
 
