@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from uproar.claims import claims_named
 from uproar.extend import _registries, declared_in
 from uproar.protocols import PROTOCOLS
+from uproar.results.claim_outcome import tally
 from uproar.runs.execute import run
+from uproar.study.bundled import shipped_studies
 
 DOCS = Path(__file__).parents[1] / "docs"
 SMALL = {
@@ -114,13 +118,28 @@ def test_every_page_is_in_the_contents_of_the_site():
     assert {str(page.relative_to(DOCS).with_suffix("")) for page in pages} - {*listed, "index"} == set()
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "results").glob("*.md")), ids=lambda page: page.stem)
-def test_stored_answers_say_what_their_groups_mean_and_recommend_nothing_by_random_alone(page):
-    text = page.read_text(encoding="utf-8")
-    assert "cannot be told apart." not in text, "numbered groups were made by another rule"
-    assert not re.search(r"(?m)^\*\*(.*: )?Use .*only control", text)
-    numbered = re.search(r"(?m)^\| # \| method \|", text) is not None
-    assert numbered == ("decidedly below the first method of the group before" in text) or page.stem in (
-        "index",
-        "changes",
-    )
+STUDIES = sorted(file.parent for file in (DOCS / "results").glob("*/claims.csv"))
+
+
+@pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
+def test_counts_of_claims_are_those_of_their_table(folder):
+    """Page and overview say how many claims hold; a claim of a paper that the study cannot test is not counted as tested."""
+    outcomes = list(pd.read_csv(folder / "claims.csv").drop_duplicates(["claim", "task", "model"])["outcome"])
+    page, index = ((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8") for name in (folder.name, "index"))
+    assert f"{len(outcomes)} claims: {tally(outcomes)}." in page
+    row = next(line for line in index.splitlines() if f"[{folder.name}]" in line)
+    assert row.endswith(f"| {tally([one for one in outcomes if one != 'not tested'])} |")
+    paper = folder.name.partition("-")[0]
+    assert {*pd.read_csv(folder / "claims.csv")["claim"]} == {one.name for one in claims_named([paper])}
+
+
+def test_no_heading_is_cut_in_the_middle_of_a_sentence():
+    for page in WRITTEN:
+        assert not re.findall(r"(?m)^#+ .*\w…\w.*$", prose(page)), page
+        assert not re.findall(r"(?m)^#+ .* … .*$", prose(page)), page
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_no_study_says_that_it_tests_all_claims(name):
+    """Where an estimator or a fraction is missing, a claim is tested in part: the table of the run says which."""
+    assert "all claims" not in shipped_studies()[name].read_text(encoding="utf-8").lower()

@@ -21,7 +21,7 @@ from uproar.statistics.correlation import correlation_interval, spread_interval
 from uproar.statistics.intervals import Interval
 from uproar.statistics.regression import line_interval
 
-HOLDS, FAILS, OPEN, UNASKED = "holds", "does not hold here", "undecided", "not asked"
+HOLDS, FAILS, OPEN, UNASKED = "holds", "does not hold here", "undecided", "not tested"
 
 
 def outcomes(results, paper: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Claims with several parts: how often they are decided wrongly, what is printed, and what is not asked."""
+"""Claims with several parts: how often they are decided wrongly, what is printed, and what is not tested."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _hooker(names, seeds=4, noise=0.003):
 def test_a_claim_about_three_methods_is_not_held_because_of_one():
     some = judge(_hooker(["sg_sq(grad)"]), ["hooker2019:sg-sq"])
     assert [(one.claim, one.outcome) for one in some] == [
-        ("hooker2019:sg-sq", "not asked"),
+        ("hooker2019:sg-sq", "not tested"),
         ("hooker2019:sg-sq-in-part", "holds in part"),
     ]
     assert "the study has no sg_sq(ig) under roar" in some[0].reason
@@ -124,7 +124,7 @@ def test_settings_are_not_called_alike_because_of_one_pair_of_fifteen():
         for name, q in quality.items()
     }
     whole, some = judge(results(**scored(values)), ["vandersmissen2023:insertion-settings"])
-    assert whole.outcome == "not asked"
+    assert whole.outcome == "not tested"
     assert "no insertion by uniform + region" in whole.reason
     assert (some.outcome, len(some.measures)) == ("holds in part", 1)
 

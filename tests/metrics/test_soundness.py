@@ -52,7 +52,21 @@ def test_completeness_equals_that_of_the_released_code(soco):
     for name in ("completeness:soco", "completeness"):
         results = run(f'{name}(fill="linear(noise=0)")', batch)
         torch.testing.assert_close(results["curve"].mean(0), g["completeness_object_accdiff"], atol=1e-6, rtol=0)
-    assert fractions_of(parse("completeness"), (3, 16, 16)) == tuple(i / 10 for i in range(1, 10))
+    assert fractions_of(parse("completeness"), (3, 16, 16)) == tuple(i / 10 for i in range(9, 0, -1))
+
+
+def test_the_threshold_of_the_paper_is_absolute_on_maps_clamped_to_0_and_1():
+    """Algorithm 4: pixels above t are removed, t = 0.9, 0.8, …, 0.1, whatever the map's maximum."""
+    maps = torch.zeros(4, 4, 5)
+    for image, value in enumerate((0.35, 1.0, 7.0, 0.0)):
+        maps[image, 0, 0] = value  # the one pixel that counts
+    lost = run("completeness(fill=mean, threshold=absolute)", corner(maps))
+    thresholds = fractions_of(parse("completeness(threshold=absolute)"), (1, 4, 5))
+    assert thresholds == (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+    for image, value in enumerate((0.35, 1.0, 1.0, 0.0)):
+        assert lost["curve"][image].tolist() == [float(value > t) for t in thresholds]
+    assert lost["value"][3] == 0, "a map without values removes nothing, and counts"
+    assert run("completeness(fill=mean)", corner(maps))["curve"][0].tolist() == [1.0] * 9, "relative: any scale"
 
 
 def test_one_step_of_the_released_code_is_reproduced(golden):

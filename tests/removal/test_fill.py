@@ -73,6 +73,17 @@ def test_blur_equals_the_coherency_baseline(golden):
     torch.testing.assert_close(ours, g["blur_11_5"], atol=1e-5, rtol=0)
 
 
+def test_uniform_noise_of_normalised_images_goes_from_the_mean_one_deviation_up():
+    """U(0, 1) after (x − mean) / std, as the coherency paper's code draws it: never darker than the mean colour."""
+    x, colour, std = torch.zeros(40, 3, 20, 20), torch.tensor([0.485, 0.456, 0.406]), (0.229, 0.224, 0.225)
+    gone = torch.ones(40, 20, 20, dtype=torch.bool)
+    noise = fill(x, gone, "uniform:normalised", value=colour)
+    normalised = (noise - colour.view(1, 3, 1, 1)) / torch.tensor(std).view(1, 3, 1, 1)
+    torch.testing.assert_close(normalised, fill(x, gone, "uniform"), atol=1e-5, rtol=0)
+    with pytest.raises(BadOption, match="needs std= with 1 number"):
+        fill(x[:, :1], gone, "uniform:normalised", value=colour[:1])
+
+
 def test_uniform_noise_is_uniform():
     x = torch.zeros(20, 1, 30, 30)
     noise = fill(x, torch.ones(20, 30, 30, dtype=torch.bool), "uniform")

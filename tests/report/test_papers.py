@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
-from uproar.claims import ClaimEvidence, judge
+from uproar.claims import ClaimEvidence, claims_named, judge
 from uproar.report.document import chapters_of
 from uproar.report.figures import Chart, Figure, Series
 from uproar.report.paper_figures import FigureSource, figures_of_papers
@@ -64,7 +64,7 @@ def test_published_numbers_stand_beside_ours(hooker):
     assert rows["Grad, 90 % removed"][0] == "67.76 %"
     assert rows["Grad, 90 % removed"][1].startswith("85.0\u00a0% (")
     assert rows["range of estimators under ROAR, 90 % removed, points"][1].startswith("+55.0 (")
-    assert rows["random, 99 % removed"][1] == "not asked"
+    assert rows["random, 99 % removed"][1] == "not tested"
     gap = rows["SG-SQ-Grad minus Grad, 90 % removed, points"]
     assert gap[0] == "−56.97"
     assert gap[1].startswith("−55.0 (")
@@ -265,6 +265,36 @@ def test_blurred_maps_are_those_of_the_claims(blurs, drawn_blur):
 
 
 # Li et al.
+
+
+def test_headings_are_whole_sentences():
+    names = ("ig", "sg(ig)", "sg_sq(ig)", "var(ig)", "grad_cam", "iba")
+    values = {
+        (metric, name): level + 0.1 * i + np.linspace(-0.01, 0.01, 20)
+        for metric, level in (("soundness", 0.3), ("completeness", 0.2))
+        for i, name in enumerate(names)
+    }
+    source = _with_curves(results(**scored(values)), "soundness", "completeness")
+    titles = [one.title for one in figures_of_papers(source, ["li2024"])[0]]
+    assert any("completeness" in title and "ensembles" in title.lower() for title in titles), titles
+    assert not any("…" in title for title in titles), titles
+
+
+@pytest.mark.parametrize(
+    ("kind", "published"),
+    [("number", {"Rect": "0.92", "Pooling": "0.31"}), ("stripes", {"Rect": "0.60", "Pooling": "0.93"})],
+)
+def test_published_shares_on_marks_are_possible_and_called_inferred(kind, published):
+    """Pooling is constant along rows: on a number it cannot reach .6, nor can Rect on stripes lie below their share."""
+    task = f"semi-natural(digits, kind={kind})"
+    wave = np.linspace(0.3, 0.5, 20)
+    given = results(**scored({("attr_percent", name): wave for name in ("rect(ig)", "pooling(ig)")}, task))
+    (section,) = sections_of(given)
+    source = FigureSource(ClaimEvidence(given, task, MODEL), section, (), {})
+    (one,) = (figure for figure in figures_of_papers(source, ["li2024"])[0] if figure.name.endswith("-marks"))
+    assert {row[0]: row[1] for row in one.table.rows} == published
+    assert "inferred" in one.table.note
+    assert all("inferred" in claim.published for claim in claims_named(["li2024:rect", "li2024:pooling"]))
 
 
 def test_distances_and_cues_stand_beside_the_published_ones():

@@ -104,16 +104,6 @@ def test_a_negative_control_that_failed_stands_before_every_verdict(make_cells, 
     assert shown.index("cannot judge here") < first
 
 
-def test_a_study_of_the_evaluator_alone_does_not_wait_for_verdicts_by_accuracy(make_cells, make_results, monkeypatch):
-    rows = [{**row, "protocol": "evaluator"} for row in make_cells({"roar": {"random": 0.5, "grad": 0.4}})]
-    results = make_results(rows, evaluations={("digits", "cnn", "label"): scores_of(GAINS, KINDS).bits})
-    console = terminal_of(monkeypatch, 200)
-    print_verdicts(results)
-    assert console.file.getvalue() == "" and "good" in results_html(results)
-    print_verdicts(make_results([{**rows[0], "protocol": "roar"}]))
-    assert "No verdict yet" in console.file.getvalue()
-
-
 def test_the_page_of_the_evaluator_alone_says_one_thing(make_cells, make_results):
     levels = {"random": 0.5, "good": 0.4, "fair": 0.45, "bad": 0.6}
     rows = [
@@ -153,49 +143,6 @@ def test_the_page_of_retrained_protocols_says_what_its_intervals_hold(make_cells
     assert "detectable</i> says" in page and 'href="verdicts.csv"' in page
 
 
-def test_the_table_of_the_answer_has_letters_with_a_caption_that_is_true(make_cells, make_results):
-    levels = {"random": 0.5, "grad": 0.4, "ig": 0.401, "sobel": 0.49}
-    results = make_results(make_cells({"roar": levels}))
-    (view,) = results.views
-    (chapter,) = chapters = chapters_of(results)
-    assert [row.group for row in chapter.answer.rows] == [view.answer.group_of(m) for m in view.answer.methods]
-    page = study_page(results, chapters, {})
-    assert "methods that share a letter are not significantly different" in page
-    assert "as good" not in page and "same number" not in page
-    assert "<small>not checked</small>" in page and "<code>--metrics randomisation</code>" in page
-
-
 def test_no_answer_is_said_once(make_cells, make_results):
     results = make_results(make_cells({"roar:no-retrain": {"random": 0.5, "grad": 0.4}}))
     assert study_page(results, chapters_of(results), {}).count("nothing was retrained") == 1
-
-
-def test_the_best_network_free_ranking_stands_on_every_output(make_cells, make_results, monkeypatch):
-    """`sobel` decides, though `centre` is best."""
-    scores = scores_of({**GAINS, "sobel": 0.2}, KINDS)
-    rng, bits = np.random.default_rng(3), scores.bits
-    for keeps in (False, True):
-        noise = rng.normal(0, 4, bits.own["sobel", keeps].shape)
-        bits.own["sobel", keeps][:] += noise - noise.mean()
-    rows = [{**row, "protocol": "evaluator"} for row in make_cells({"roar": {"random": 0.5, "good": 0.4}})]
-    evaluations = {("digits", "cnn", "label"): bits}
-    results = make_results(rows, evaluations=evaluations, study={"name": "same", "weights": None})
-    (view,) = results.views
-    assert view.answer.recommended == "good"
-    console = terminal_of(monkeypatch, 200)
-    print_results(results)
-    chapters = chapters_of(results)
-    markdown = next(v for k, v in result_files(results, StudyText("", "")).items() if k.endswith(".md")).decode()
-    shown = {
-        "terminal": plain(console.file.getvalue()),
-        "page": plain(study_page(results, chapters, {}).split("<script")[0]),
-        "markdown": plain(markdown),
-    }
-    best = view.evaluator.verdicts.set_index("estimator").loc["good"]
-    assert (best["best_network_free"], best["network_free"]) == ("centre", "sobel")
-    for place, text in shown.items():
-        digits = 2 if place == "terminal" else 3
-        assert f"{best['over_best']:+.{digits}f}".replace("-", "−") in text.replace("-", "−"), place
-        assert "(p: sobel)" in text or "against sobel" in text or "sobel |" in text
-    latex = plain(_chapter_tables(chapters[0])["tables/evaluator-label.tex"])
-    assert f"{best['over_best']:+.2f}" in latex and "(centre)" in latex

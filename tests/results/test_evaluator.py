@@ -10,7 +10,7 @@ import pytest
 from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.results.difference import compare
 from uproar.results.evaluator import SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores
-from uproar.results.judges import check_judges, evaluator_judge
+from uproar.results.evidence import checked, evaluator_evidence
 from uproar.statistics.design import NETWORK_FREE
 
 GAINS = {"good": 0.8, "fair": 0.3, "bad": -0.4, "random": 0.0, "centre": 0.3, "sobel": 0.1}
@@ -56,9 +56,8 @@ def test_one_evaluator_is_not_tested():
     assert alone.verdicts[["p_random", "p_network_free"]].isna().all(axis=None)
     assert alone.table["score"].notna().all()
     assert not alone.negative_control.failed, "nothing was tested"
-    (judge,) = check_judges([evaluator_judge("label", alone, None)])
-    assert not judge.votes
-    assert "2 replicates" in judge.unable
+    (metric,) = checked(evaluator_evidence({"label": alone}))
+    assert "a verdict needs 5" in metric.unreliable
 
 
 def test_rankings_that_know_nothing_are_rarely_called_better():

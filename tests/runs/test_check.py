@@ -227,7 +227,7 @@ def test_the_board_is_a_page_and_data_that_reads_back(tmp_path, monkeypatch):
     monkeypatch.setattr("uproar.results.recovery.BOARD", file)
     board_table.cache_clear()
     pd.testing.assert_frame_equal(board_table(), table, check_dtype=False)
-    assert trust("deletion(steps=4)").recovery.value == pytest.approx(0.95)
+    assert trust("deletion").recovery.value == pytest.approx(0.95)
     assert trust("unheard of") is None
     board_table.cache_clear()
 

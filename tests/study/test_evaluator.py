@@ -233,7 +233,8 @@ def test_a_network_without_room_for_the_mask_sees_the_pixels_alone(tmp_path):
         "def build():\n"
         "    return nn.Sequential(nn.Conv2d(1, 4, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3))\n"
     )
-    study = study_with(models=[f"{tmp_path / 'net.py'}:build"])
+    own = f"{tmp_path / 'net.py'}:build"
+    study = study_with(models=[own], evaluator_models=[own])
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert (results.table["status"] == "done").all(), results.problems
 

@@ -21,12 +21,12 @@ from tests.study.executors import ExecutorTests
 from uproar.errors import BadInput, StoreError
 from uproar.removal import ranks
 from uproar.seeds import Draws
-from uproar.statistics.design import BASELINES
 from uproar.storage.store import Store
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.collect import collect
 from uproar.study.executors import Processes, Serial, executor
+from uproar.study.grid import cells_of
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.settings import ImageRanking, Setting
@@ -70,7 +70,7 @@ def test_several_random_rankings_are_cells_of_their_own_and_one_baseline(small, 
     assert at.to_numpy() == pytest.approx(cells.loc[names].mean().to_numpy())
     raw = results.image_scores[results.image_scores["estimator"].isin(names)]
     table = results.metric_scores[view.task, view.model].table.set_index("method")
-    assert set(table.index) == {*BASELINES, "grad"}
+    assert set(table.index) == {"random", "grad"}
     assert table.loc["random", "value"] == pytest.approx(raw["value"].mean())
     merged = view.image_scores[view.image_scores["estimator"] == "random"].set_index(["seed", "image"])["value"]
     expected = raw.groupby(["seed", "image"])["value"].mean()
@@ -173,7 +173,7 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
     metrics = ["total_variation", "pointing_game"]  # the second has no boxes here
 
     def scored(names, folder):
-        study = small(task="digits", limit=60, estimators=names, metrics=metrics, baselines=[], protocols=[], seeds=1)
+        study = small(task="digits", limit=60, estimators=names, metrics=metrics, protocols=[], seeds=1)
         jobs = [job for job in plan(study, Store(folder)).jobs if job.kind == "score"]
         table = uproar.run(study, store=folder, jobs=1).scores
         values = table[table["estimator"] != "random"].set_index(["estimator", "metric"])
@@ -194,7 +194,7 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
 def test_a_metric_that_does_not_fit_the_images_fails_alone(tmp_path, small):
     """Its whole windows need larger images; what a job costs is guessed before that is found out."""
     metrics = ["total_variation", "deletion:coherency(unit=region)"]
-    study = small(estimators=["random"], baselines=[], metrics=metrics, protocols=[], seeds=1)
+    study = small(estimators=["random"], metrics=metrics, protocols=[], seeds=1)
     result = uproar.run(study, store=tmp_path, jobs=1).scores.set_index("metric")
     assert result.loc["total_variation", "status"] == "done"
     (other,) = [name for name in result.index if name.startswith("deletion")]
@@ -310,6 +310,48 @@ def test_controls_that_are_not_rankings_run_as_cells(tmp_path, small):
     )
     results = uproar.run(study, store=tmp_path, jobs=1)
     assert set(results.table["status"]) == {"done"}
+
+
+def test_coin_flips_are_per_pixel_or_per_value_and_go_on_with_random_removal(tmp_path, small):
+    """Hooker et al. flip a coin for every channel value; the share of the largest removal is random's alone."""
+    study = small(
+        task="planted(size=8, channels=3, classes=3, train=60, test=30)",
+        estimators=["random", "grad", "bernoulli", "bernoulli(each=value)"],
+        seeds=1,
+        protocols=["roar"],
+        fractions=[0.5],
+        random_fractions=[0.9],
+    )
+    (setting,) = Setting.all_of(study)
+    bench = bench_for(setting, str(tmp_path))
+    pixels, values = (
+        bench.rankings.important(ImageRanking(bench.chain(name), 0), 0.9, bench.task.test)
+        for name in ("bernoulli", "bernoulli(each=value)")
+    )
+    assert pixels.shape == (30, 8, 8) and values.shape == (30, 3, 8, 8)
+    assert values.double().mean() == pytest.approx(0.9, abs=0.02) and (values.all(1) != values.any(1)).any()
+    further = {cell.estimator for cell in cells_of(study, setting) if cell.fraction == 0.9}
+    assert further == {"random", "bernoulli", "bernoulli(each=value)"}
+    assert set(uproar.run(study, store=tmp_path, jobs=1).table["status"]) == {"done"}
+
+
+SPLIT = "total_variation(split=train)"
+
+
+def test_total_variation_of_training_maps_is_that_of_the_training_images(tmp_path, small):
+    """Song et al. average it over the training set; the control sobel has a map that anybody can compute."""
+    study = small(estimators=["random", "sobel"], seeds=1, protocols=[], metrics=["total_variation", SPLIT])
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    task = uproar.load(study.tasks[0])
+    values = results.image_scores.query("estimator == 'sobel'").groupby("metric")["value"]
+    for metric, split in (("total_variation", task.test), (SPLIT, task.train)):
+        images = split.read(slice(None))
+        maps = uproar.explain(uproar.build("cnn-small(width=4)", task, 0), images, "sobel")
+        low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
+        scaled = (maps - low) / (high - low)
+        steps = scaled.diff(dim=1).abs().sum((1, 2)) + scaled.diff(dim=2).abs().sum((1, 2))
+        expected = steps / scaled[0].numel()
+        assert values.get_group(metric).to_numpy() == pytest.approx(expected.numpy(), abs=1e-5), metric
 
 
 def test_given_weights_make_the_base_model_fixed(tmp_path, small):

@@ -28,12 +28,13 @@ CUT, ALL = "cut to [0, 1]", "all"
 """Which changes of values a row of that table is over."""
 ESTIMATORS = ("grad_cam", "ig")
 METRICS = {
-    "completeness": "completeness",
+    "completeness": "completeness(threshold=absolute)",
     "soundness": "soundness(steps=20)",
     "deletion": "road(fill=mean)",
     "road": "road",
 }
-"""The four metrics of the paper; its deletion goes by accuracy, as ROAD does, with the mean colour."""
+"""The four metrics of the paper; its completeness has absolute thresholds, its deletion goes by accuracy, as ROAD does,
+with the mean colour."""
 
 BLIND = 0.05
 """Curves nearer than this lie on each other: the paper's order-based metrics have 0.014 and 0.019, the others 0.18 and
@@ -195,7 +196,7 @@ def _curves_plot(curves: ChangedCurves, estimator: str, summary: Mapping[str, In
     rows = [
         {"x": x, "y": y, "map": name} for name, points in three.items() for x, y in points[np.argsort(points[:, 0])]
     ]
-    across = {"soundness": "accuracy", "completeness": "share of the range of values removed"}
+    across = {"soundness": "accuracy", "completeness": "attribution threshold"}
     return lines(
         "values-curves",
         f"{best.capitalize()} tells apart what was done to the values of {estimator}",

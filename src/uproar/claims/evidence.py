@@ -106,10 +106,15 @@ class ClaimEvidence:
         return [str(name) for name in self.view.image_scores["estimator"].unique()]
 
     def metric(self, wanted: str, **options: Any) -> str:
-        """The study's name of a metric, or of a variant of it (`insertion:coherency`), that has these options."""
+        """The study's name of a metric, or of a variant of it (`insertion:coherency`), that has these options.
+
+        A variant of an option counts, too: `uniform:normalised` is a fill `uniform`.
+        """
         for name in map(str, self.view.scores["metric"].unique()):
             base, has = options_of(name)
-            if base == wanted and all(k in has and has[k] == v for k, v in options.items()):
+            if base == wanted and all(
+                k in has and v in (has[k], str(has[k]).partition(":")[0]) for k, v in options.items()
+            ):
                 return name
         also = f" with {', '.join(f'{k}={v}' for k, v in options.items())}" if options else ""
         raise NotApplicable(f"the study has no metric {wanted}{also}")

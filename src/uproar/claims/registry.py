@@ -8,7 +8,7 @@
 The test is a function of what a study found for one task and model, and of nothing else. A claim holds where the whole
 95 % interval of its number lies in the claimed range, does not hold where all of the interval lies outside, and is
 undecided otherwise; with several numbers the level allows for their number (`every`, `most`). A test raises
-`NotApplicable` where the study lacks what it needs. Where it lacks only some of the parts the claim is not asked
+`NotApplicable` where the study lacks what it needs. Where it lacks only some of the parts the claim is not tested
 either, and what the others say is a judgement under a name of its own, `paper:what-in-part`, with outcomes of its own:
 "holds in part", "does not hold in part", "undecided in part".
 """
@@ -63,7 +63,7 @@ class Claim:
         try:
             decision = self.test(evidence)
         except NotApplicable as error:
-            return [Judgement(outcome="not asked", reason=one_line(error), **about)]
+            return [Judgement(outcome="not tested", reason=one_line(error), **about)]
         numbers: dict[str, Any] = {
             "outcome": decision.outcome,
             "measures": decision.measures,
@@ -80,7 +80,7 @@ class Claim:
         }
         reason = f"only some of its parts can be asked ({in_part(self.name)}): {lacking}"
         return [
-            Judgement(outcome="not asked", reason=reason, **about),
+            Judgement(outcome="not tested", reason=reason, **about),
             Judgement(reason=f"asked in part: {lacking}", **about | numbers | part),
         ]
 
@@ -157,7 +157,7 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
     for one in claims_named(names):
         every_setting = [judgement for evidence in settings for judgement in one.judge(evidence)]
         whole = [judgement for judgement in every_setting if judgement.claim == one.name]
-        answered = [judgement for judgement in whole if judgement.outcome != "not asked"]
+        answered = [judgement for judgement in whole if judgement.outcome != "not tested"]
         judgements += answered or whole[:1]
         judgements += [judgement for judgement in every_setting if judgement.claim != one.name]
     return judgements

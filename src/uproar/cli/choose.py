@@ -128,7 +128,6 @@ def choose(
             )
         watch.say("drawing the report")
         from uproar.report import write_choice  # tables and plots load slowly
-        from uproar.report.headline import score_headline
 
         facts = {"command": asked_by, "seed": seed}
         page = written(lambda: write_choice(replace(scores, provenance=facts), out))
@@ -139,7 +138,7 @@ def choose(
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
     print_answers([scores.answer])
-    print_headline(score_headline(scores), scores.answer.details)
+    print_headline(scores.answer)
     output.print(f"Answered in {duration(time.perf_counter() - began)}.")
     print_file("Report", page)
     best = scores.answer.recommended
@@ -147,7 +146,7 @@ def choose(
         images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root, answers=answers
     )
     again += [] if target is None else ["--target", target]
-    maps = "" if best is None else f"{command('explain', *again, '--estimators', best)} shows its maps"
+    maps = f"{command('explain', *again, '--estimators', best[0])} shows its maps" if best else ""
     print_next(open_page_hint(page), maps)
     return 0
 

@@ -9,44 +9,46 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from uproar.cli.console import output, table
+from uproar.report.formatting import clean
 
 if TYPE_CHECKING:
     from uproar.results.answer import Answer
-    from uproar.results.judges import Judge
-
-MARKS = {"better": "[green]▲[/]", "undecided": "[yellow]○ {}[/]", "no better": "[red]▼ {}[/]", "worse": "[red]▼ {}[/]"}
-"""A placing on a terminal; the ranking behind it holds the method back."""
+    from uproar.results.evidence import Evidence, Standing
 
 
 def print_answers(answers: Sequence[Answer]) -> None:
-    """Every method against the best network-free ranking, under the judges that are able to judge."""
+    """Every method against the model-free baselines, under the metrics that are reliable here."""
     for answer in answers:
-        able = [judge for judge in answer.judges if judge.votes]
-        if not able or not answer.methods:
+        reliable = [metric for metric in answer.metrics if not metric.unreliable]
+        if not reliable or not answer.methods:
             continue
         where = f" on {answer.task} with {answer.model}" if len(answers) > 1 else ""
-        known = "; agreement with known rankings in brackets" * any(judge.known is not None for judge in able)
-        marks = "▲ better than every network-free ranking, ○ cannot be told from that one, ▼ no better than it"
-        letters = "methods that share a letter (group) are not significantly different"
-        title = f"{marks}{escape(where)}; {letters}{known}"
-        shown = table(title, "method", "group", *map(_judge_column, able), "flags")
-        for method in answer.methods:
-            placings = [answer.placing(method, judge) for judge in able]
-            cells = ["–" if one is None else MARKS[one.level].format(escape(one.control)) for one in placings]
-            shown.add_row(escape(method), answer.group_of(method), *cells, answer.flag_words(method))
+        title = f"▲ significantly better than every model-free baseline, ○ not better than that one{escape(where)}"
+        shown = table(title, "method", "group", *map(_heading, reliable), "warnings")
+        for row in answer.table.itertuples():
+            cells = [_mark(metric.standings.get(row.method)) for metric in reliable]
+            shown.add_row(escape(row.method), row.group, *cells, row.warnings)
         output.print(shown)
-        if answer.checks_to_ask:
-            output.print(escape(answer.checks_to_ask), style="dim", highlight=False)
+        output.print("Methods that share a letter (group) are not significantly different.", style="dim")
 
 
-def _judge_column(judge: Judge) -> str:
-    """A judge above its column, with how well it recovers known orders."""
-    known = "" if judge.known is None else f" ({judge.known.recovery.value:.2f})"
-    return escape(f"{judge.label}{known}")
+def _mark(standing: Standing | None) -> str:
+    if standing is None:
+        return "–"
+    return "[green]▲[/]" if standing.better else f"[yellow]○ {escape(standing.baseline)}[/]"
 
 
-def print_headline(sentence: str, details: Sequence[str]) -> None:
-    """The answer in a sentence, and below it what supports and limits it."""
-    output.print(f"[bold]{escape(sentence)}[/]", soft_wrap=True, highlight=False)
-    for line in details:
-        output.print(Padding(f"[dim]{escape(line)}[/]", (0, 0, 0, 2)), highlight=False)
+def _heading(metric: Evidence) -> str:
+    """A metric above its column, with how well it recovers known rankings."""
+    recovery = "" if metric.board is None else f" ({metric.board.recovery.value:.2f})"
+    return escape(f"{metric.label}{recovery}")
+
+
+def print_headline(answer: Answer, several: bool = False) -> None:
+    """The recommendation in a few lines, and below it what supports and limits it."""
+    if several:
+        output.print(escape(clean(f"{answer.task} with {answer.model}:")), soft_wrap=True, highlight=False)
+    for line in answer.lines:
+        output.print(f"[bold]{escape(clean(line))}[/]", soft_wrap=True, highlight=False)
+    for line in answer.details:
+        output.print(Padding(f"[dim]{escape(clean(line))}[/]", (0, 0, 0, 2)), highlight=False)

@@ -70,12 +70,10 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 def finish(results: Run, page: Path, folder: Path) -> int:
     """Print the headline, what went wrong, where the report is and what may come next; the exit code."""
-    from uproar.report.headline import headlines
-
     _add_run_to_json(results, page)
     print_answers(results.answers)
-    for headline, answer in zip(headlines(results), results.answers, strict=True):
-        print_headline(headline, answer.details)
+    for answer in results.answers:
+        print_headline(answer, len(results.answers) > 1)
     failed = int((results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum())
     for row in results.problems.itertuples():
         if row.status != "missing":
@@ -97,14 +95,11 @@ def _add_run_to_json(results: Run, page: Path) -> None:
     """The tables of a run as its CSV files have them, the answers, what is missing or failed, and the report."""
     if not json_wanted():
         return
-    from uproar.report.headline import headlines
     from uproar.report.tables import run_tables
 
     add_to_json(
         report=page,
-        answers=[
-            _answer(answer, headline) for answer, headline in zip(results.answers, headlines(results), strict=True)
-        ],
+        answers=[_answer(answer) for answer in results.answers],
         **run_tables(results, results.verdicts),
         problems=results.problems,
     )
@@ -114,17 +109,10 @@ def add_scores_to_json(scores: Scores, page: Path) -> None:
     """The tables of scores as their CSV files have them, the answer, and the report."""
     if not json_wanted():
         return
-    from uproar.report.headline import score_headline
-
-    add_to_json(
-        report=page,
-        answers=[_answer(scores.answer, score_headline(scores))],
-        scores=scores.table,
-        comparisons=scores.comparisons,
-    )
+    add_to_json(report=page, answers=[_answer(scores.answer)], scores=scores.table, comparisons=scores.comparisons)
 
 
-def _answer(answer: Answer, headline: str) -> dict[str, object]:
-    """Which method to use, in a sentence, by name and as a table of all methods."""
-    about = {name: getattr(answer, name) for name in ("task", "model", "recommended", "details")}
-    return {**about, "sentence": headline, "methods": answer.table}
+def _answer(answer: Answer) -> dict[str, object]:
+    """Which methods to use, in a sentence, by name and as a table of all methods."""
+    about = {name: getattr(answer, name) for name in ("task", "model", "recommended", "sentence", "details")}
+    return {**about, "methods": answer.table}

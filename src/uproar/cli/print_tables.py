@@ -20,7 +20,7 @@ UNRELIABLE = "; not reliable here: the negative control failed"
 """Behind the name of a metric that finds no difference between any method and random rankings."""
 COLOURS = {1: "green", -1: "red", 0: "yellow"}
 """Of the side of a verdict."""
-CLAIMED = {"holds": "green", "does not hold here": "red", "not asked": "dim"}
+CLAIMED = {"holds": "green", "does not hold here": "red", "not tested": "dim"}
 """Of outcomes of claims; the others are yellow."""
 
 

@@ -78,9 +78,9 @@ def block_random_free(
 
 
 @direct(formula="removed with probability t, independently", paper="Hooker et al. 2019")
-def bernoulli(x: Images, fraction: float, context: Context) -> Tensor:
-    """An independent coin flip for every pixel: the share removed is t only on average."""
-    return context.draws.uniform("coin flips", *x.shape[2:]) < fraction
+def bernoulli(x: Images, fraction: float, context: Context, *, each: Literal["pixel", "value"] = "pixel") -> Tensor:
+    """An independent coin flip for every pixel, or for every channel value: the share removed is t only on average."""
+    return context.draws.uniform("coin flips", *x.shape[2 if each == "pixel" else 1 :]) < fraction
 
 
 @estimator(

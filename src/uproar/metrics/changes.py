@@ -131,6 +131,23 @@ class Thresholded:
 
 
 @dataclass(frozen=True)
+class Above:
+    """Pixels removed whose value exceeds a number, whatever the map's maximum."""
+
+    threshold: float
+    fill: str = "linear"
+    draw: int = 0
+
+    def removed_mask(self, batch: Batch) -> Tensor:
+        """What is removed, (n, h, w)."""
+        return PreparedBatch.of(batch).finite > self.threshold
+
+    def images(self, batch: Batch) -> Images:
+        ready = PreparedBatch.of(batch)
+        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
+
+
+@dataclass(frozen=True)
 class AtPercentile:
     """Pixels removed whose value reaches a percentile of the map (`most`), or of its mirror image 1 − map (`least`).
 

@@ -20,6 +20,8 @@ from uproar.types import Maps
 
 Sign = Literal["relu", "abs"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Of = Literal["test", "train"]
+"""The images of a study whose maps are described."""
 
 map_description = functools.partial(metric, true_to="map", describes=True)
 """Declares a metric of what a map looks like."""
@@ -72,10 +74,11 @@ def complexity(batch: Batch, *, sign: Sign = "relu") -> Responses:
     paper="Song et al.",
     biases="describes the map, not whether it is right; one extreme pixel makes any map look smooth",
 )
-def total_variation(batch: Batch) -> Responses:
+def total_variation(batch: Batch, *, split: Of = "test") -> Responses:
     """How rough the map is: mean size of its steps to the right and down, after scaling to [0, 1].
 
     Pixels at the right and lower border have no neighbour there and count as steps of 0. A constant map has no scale.
+    In a study `split=train` takes the maps of all training images, as its paper does.
     """
     a, finite = _finite(batch.maps)
     low, high = a.amin((1, 2), keepdim=True), a.amax((1, 2), keepdim=True)
@@ -92,7 +95,7 @@ def total_variation(batch: Batch) -> Responses:
     paper="Song et al.",
     biases="describes the map, not whether it is right; a constant map is a random order, see `tied`",
 )
-def removed_variation(batch: Batch, *, fraction: Fraction = 0.3) -> Responses:
+def removed_variation(batch: Batch, *, fraction: Fraction = 0.3, split: Of = "test") -> Responses:
     """How ragged the removed region is when the most important `fraction` goes: the outline's length per pixel.
 
     Only the order of the pixels counts. `tied` is the share of pixels that are equal across the cut, where the

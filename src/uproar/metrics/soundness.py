@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.metrics.axis import Axis, Trace
-from uproar.metrics.changes import Thresholded
+from uproar.metrics.changes import Above, Thresholded
 from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested
 from uproar.metrics.prepared_batch import PreparedBatch, with_values
 from uproar.metrics.probabilities import By, area_of, curve_of, follows_values, only, target_score
@@ -210,34 +210,44 @@ def soundness(
     return sound_responses(batch, outputs, points, kept, by, Rule(epsilon), level, defined, blank)
 
 
-def _ratio_axis(shape: Sequence[int], *, ratios: Ratios, **_: Any) -> list[float]:
-    return list(ratios)
+Threshold = Literal["relative", "absolute"]
+"""Of completeness: as a share of each map's maximum (released code), or of values in [0, 1] (paper, algorithm 4)."""
+
+
+def _thresholds(shape: Sequence[int], *, ratios: Ratios, **_: Any) -> list[float]:
+    return [round(1 - r, 12) for r in ratios]
 
 
 LOST_AXIS = Axis(
-    _ratio_axis,
-    "share of the range cut off",
+    _thresholds,
+    "attribution threshold",
     "{by} lost",
     "{by} lost",
-    "of the range cut off",
-    remark="At the share r all pixels go whose value exceeds (1 − r) · the map's maximum; how many these are "
-    "differs between maps.",
+    "attribution threshold",
+    remark="All pixels above the threshold are removed; how many these are differs between maps. The threshold is a "
+    "share of the map's maximum, or with threshold=absolute a value of a map in [0, 1].",
 )
 
 
-def above_threshold(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any) -> list[Change]:
+def above_threshold(
+    shape: Sequence[int], *, ratios: Ratios, fill: str, threshold: Threshold = "relative", **_: Any
+) -> list[Change]:
     """The changes that remove all pixels above each threshold."""
+    if threshold == "absolute":
+        return [Above(t, fill) for t in _thresholds(shape, ratios=ratios)]
     return [Thresholded("most", r, fill) for r in ratios]
 
 
-def _asked(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any) -> list[Change]:
-    blank = blank_point(shape, fill=fill) if follows_values() else ()
-    return [*above_threshold(shape, ratios=ratios, fill=fill), *blank]
+def _asked(shape: Sequence[int], **options: Any) -> list[Change]:
+    blank = blank_point(shape, fill=options["fill"]) if follows_values() else ()
+    return [*above_threshold(shape, **options), *blank]
 
 
-def accuracy_lost(batch: Batch, outputs: Outputs, ratios: Ratios, fill: str, by: By) -> Tensor:
+def accuracy_lost(
+    batch: Batch, outputs: Outputs, ratios: Ratios, fill: str, by: By, threshold: Threshold = "relative"
+) -> Tensor:
     """What is lost at each ratio, (n, ratios)."""
-    points = [(change,) for change in above_threshold((), ratios=ratios, fill=fill)]
+    points = [(change,) for change in above_threshold((), ratios=ratios, fill=fill, threshold=threshold)]
     if by == "probability" and follows_values():
         return 1 - curve_of(batch, outputs, points, by, blank_point(batch.x.shape[1:], fill=fill))
     before = target_score(batch.clean, batch.target, by)
@@ -252,11 +262,12 @@ def accuracy_lost(batch: Batch, outputs: Outputs, ratios: Ratios, fill: str, by:
     high=1,
     chance="that of a random map",
     biases=COMPLETE_BIAS,
-    paper=f"{LI}, algorithm 4",
+    paper=f"{LI}: the rule of the released code, and with threshold=absolute that of algorithm 4",
     asks=_asked,
     kinds=KINDS,
     axis=LOST_AXIS,
-    formula="mean over r of accuracy before − after removing pixels with a > (1 − r) · max a",
+    formula="mean over r of accuracy before − after removing pixels with a > (1 − r) · max a; with threshold=absolute "
+    "pixels with min(max(a, 0), 1) > 1 − r",
 )
 def completeness(
     batch: Batch,
@@ -265,7 +276,13 @@ def completeness(
     ratios: Ratios = TENTHS,
     fill: str = "linear",
     by: Literal["accuracy", "probability"] = "accuracy",
+    threshold: Threshold = "relative",
 ) -> Responses:
-    """Accuracy (or probability) lost when pixels go whose value exceeds the threshold (1 − r) · maximum."""
-    values = accuracy_lost(batch, outputs, ratios, fill, by)
-    return {"value": only(with_values(batch.maps), area_of(ratios, values)), "curve": values}
+    """Accuracy (or probability) lost when pixels go whose value exceeds the threshold (1 − r) · maximum.
+
+    The paper's threshold is absolute, on attributions clamped to [0, 1]; that of its released code is relative to each
+    map's maximum, which suits maps of any scale.
+    """
+    values = accuracy_lost(batch, outputs, ratios, fill, by, threshold)
+    defined = PreparedBatch.of(batch).usable if threshold == "absolute" else with_values(batch.maps)
+    return {"value": only(defined, area_of(ratios, values)), "curve": values}

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.containment import guarded_call
-from uproar.errors import BadInput, BadShape, NotApplicable
+from uproar.errors import BadInput, BadOption, BadShape, NotApplicable
 from uproar.expression import parse
 from uproar.registry import Entry, Registry
 from uproar.removal.filters import correlate, gaussian_kernel
@@ -27,6 +27,7 @@ fills = Registry("fill", "uproar.fills", ("uproar.released.rise",))
 Size = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 Spread = Annotated[float, Field(ge=0)]
+IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,20 @@ def blur(x: Images, removed: Tensor, around: FillContext, *, size: Size = 11, si
 def uniform(x: Images, removed: Tensor, around: FillContext) -> Images:
     """Uniform noise in [0, 1], drawn once per pixel and channel."""
     return around.draws.uniform("uniform fill", *x.shape[1:]).to(x)
+
+
+@fills.declare("uniform:normalised", random=True)
+def uniform_normalised(
+    x: Images, removed: Tensor, around: FillContext, *, std: tuple[Positive, ...] = IMAGENET_STD
+) -> Images:
+    """Uniform noise in [0, 1] of normalised images: from the mean colour up to one deviation above it.
+
+    The fill that Vandersmissen and Oramas 2023 call uniform; `std` has one number per channel.
+    """
+    if len(std) != x.shape[1]:
+        raise BadOption(f"The fill uniform:normalised needs std= with {x.shape[1]} numbers, one per channel.")
+    low, height = (torch.as_tensor(each).to(x).view(1, -1, 1, 1) for each in (around.colour("uniform:normalised"), std))
+    return low + height * around.draws.uniform("uniform fill", *x.shape[1:]).to(x)
 
 
 @fills.declare(random=True)

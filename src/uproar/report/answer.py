@@ -13,9 +13,10 @@ from markupsafe import Markup, escape
 from uproar.report.formatting import NOTHING, clean, known, number
 from uproar.report.markdown import code, text
 from uproar.report.style import REFERENCE, Style
-from uproar.results.answer import Answer, Cost, Level, Placing
-from uproar.results.flags import Flag, not_checked_words
-from uproar.results.judges import QUESTIONS, Judge
+from uproar.results.answer import Answer, Cost
+from uproar.results.evidence import QUESTIONS, Evidence, Standing
+from uproar.results.flags import Flag
+from uproar.results.letter_groups import letters_of
 from uproar.results.recovery import JudgeRecovery
 
 Mark = Literal["better", "worse", "unclear"]
@@ -60,18 +61,15 @@ class Row:
     """Its letters: methods that share one are not significantly different; empty where nobody ranks it."""
     begins: bool
     """Whether it shares no letter with the method above it."""
-    standing: Literal["use", "tied", ""]
+    standing: Literal["use", ""]
     cells: tuple[Cell | None, ...]
     flags: tuple[Flag, ...]
-    not_checked: str
-    """Which checks nobody asked for; empty where all were made."""
     cost: str
 
     @property
     def flag_words(self) -> str:
-        """What speaks against it, and what was not checked."""
-        found = ", ".join(flag.kind for flag in self.flags)
-        return "; ".join(part for part in (found, self.not_checked) if part)
+        """Warnings about it."""
+        return ", ".join(flag.kind for flag in self.flags)
 
 
 @dataclass(frozen=True)
@@ -100,25 +98,22 @@ class AnswerPart:
     """The kinds of degradations that judges were asked about."""
     board: tuple[BoardRow, ...] = ()
     """The judges that the board knows."""
-    checks: str = ""
-    """The checks that were not asked for, with the options that ask for them."""
 
 
 def answer_part(answer: Answer, styles: Mapping[str, Style]) -> AnswerPart:
     """An answer with everything by names that can be printed."""
-    known = [(judge.label, judge.known) for judge in answer.judges if judge.known is not None]
+    known = [(metric.label, metric.board) for metric in answer.metrics if metric.board is not None]
     kinds = tuple(dict.fromkeys(kind for _, one in known for kind in one.by_kind))
     return AnswerPart(
         clean(answer.sentence),
         tuple(map(clean, answer.details)),
-        tuple(_column(answer, judge) for judge in answer.judges),
+        tuple(_column(answer, metric) for metric in answer.metrics),
         tuple(
             _row(answer, method, above, styles)
             for method, above in zip(answer.methods, (None, *answer.methods), strict=False)
         ),
         kinds,
         tuple(_board_row(label, one, kinds) for label, one in known),
-        answer.checks_to_ask,
     )
 
 
@@ -137,47 +132,45 @@ def _board_row(label: str, known: JudgeRecovery, kinds: Sequence[str]) -> BoardR
     )
 
 
-def _column(answer: Answer, judge: Judge) -> Column:
-    controls = [name for name in judge.values if name in answer.controls]
-    best = max(controls, key=lambda name: judge.values[name], default=NOTHING)
+def _column(answer: Answer, metric: Evidence) -> Column:
+    baselines = [name for name in metric.values if name in metric.baselines]
+    best = max(baselines, key=lambda name: metric.values[name], default=NOTHING)
     return Column(
-        clean(judge.label),
-        judge.question,
-        QUESTIONS[judge.question],
-        judge.basis,
-        judge.votes,
-        judge in answer.deciding,
-        judge.unable,
+        clean(metric.label),
+        metric.question,
+        QUESTIONS[metric.question],
+        metric.basis,
+        not metric.unreliable,
+        metric in answer.deciding,
+        metric.unreliable,
         clean(best),
-        "" if judge.known is None else f"{judge.known.recovery.value:.2f}".replace("-", "−"),
-        judge.trusted,
+        "" if metric.board is None else f"{metric.board.recovery.value:.2f}".replace("-", "−"),
+        metric.trusted,
     )
 
 
 def _row(answer: Answer, method: str, above: str | None, styles: Mapping[str, Style]) -> Row:
-    standing: Literal["use", "tied", ""] = ""
-    if method == answer.recommended:
-        standing = "use"
-    elif method in answer.tied:
-        standing = "tied"
     return Row(
         clean(method),
         styles.get(clean(method), REFERENCE),
-        answer.group_of(method),
+        letters_of(answer.groups).get(method, ""),
         above is not None and not any({method, above} <= set(group) for group in answer.groups),
-        standing,
-        tuple(_cell(answer.placing(method, judge)) for judge in answer.judges),
+        "use" if method in answer.recommended else "",
+        tuple(_cell(metric.standings.get(method)) for metric in answer.metrics),
         answer.flags.get(method, ()),
-        not_checked_words(answer.not_checked(method)),
         cost_words(answer.costs.get(method)),
     )
 
 
-def _cell(placing: Placing | None) -> Cell | None:
-    if placing is None:
+def _cell(standing: Standing | None) -> Cell | None:
+    if standing is None:
         return None
-    kinds: Mapping[Level, Mark] = {"better": "better", "undecided": "unclear", "no better": "worse", "worse": "worse"}
-    return Cell(kinds[placing.level], placing.level, clean(placing.control))
+    worse = not standing.better and standing.lead.high < 0
+    return Cell(
+        "better" if standing.better else "worse" if worse else "unclear",
+        "better" if standing.better else "not better",
+        "" if standing.better else clean(standing.baseline),
+    )
 
 
 def cost_words(cost: Cost | None) -> str:

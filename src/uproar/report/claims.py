@@ -18,7 +18,7 @@ KINDS = {
     "holds in part": "unclear",
     "does not hold in part": "unclear",
     "undecided in part": "unclear",
-    "not asked": "skipped",
+    "not tested": "skipped",
 }
 """How an outcome is coloured; what some parts of a claim say never looks like an outcome of the whole."""
 
@@ -45,7 +45,7 @@ def claim_test(measure: Measure) -> str:
 
 def evidence_anchor(one: Judgement, chapter: Chapter) -> str:
     """Where on the page the numbers behind a claim are: its audit, the metrics or the verdicts; empty for nowhere."""
-    if one.outcome == "not asked":
+    if one.outcome == "not tested":
         return ""
     for part in chapter.audits:
         if parse(part.finding.audit).name == one.evidence:

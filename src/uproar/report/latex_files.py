@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from uproar.report.abstract import Abstract, score_abstract, study_abstract
 from uproar.report.document import Chapter, MetricPart, chapters_of, score_chapter
 from uproar.report.evaluator_tables import EvaluatorPart
 from uproar.report.formatting import (
@@ -29,6 +28,7 @@ from uproar.report.printing import Drawing, draw, pdf_pages
 from uproar.report.score_figures import stems
 from uproar.report.score_findings import metric_title
 from uproar.report.score_table import Cell, Mark, ScoreTable
+from uproar.results.answer import Answer
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
 from uproar.results.study import Results
@@ -44,16 +44,21 @@ PAIR_HEADS = ["method", "against", ">difference", *TEST_HEADS]
 
 def latex_files(results: Results) -> dict[str, bytes]:
     """The answer, verdicts, metrics and comparisons of a study as tables, its figures as PDF; by place in a folder."""
-    return _files(str(results.study.get("name", "study")), study_abstract(results), chapters_of(results))
+    return _files(
+        str(results.study.get("name", "study")), [view.answer for view in results.views], chapters_of(results)
+    )
 
 
 def score_latex_files(scores: Scores) -> dict[str, bytes]:
     """The answer, values and comparisons of scores as tables, their figures as PDF; by place in a folder."""
-    return _files("Scores of attribution maps", score_abstract(scores), [score_chapter(scores)])
+    return _files("Scores of attribution maps", [scores.answer], [score_chapter(scores)])
 
 
-def _files(title: str, abstract: Abstract, chapters: Sequence[Chapter]) -> dict[str, bytes]:
-    tables = {f"tables/answer-{place}.tex": table for place, table in enumerate(abstract.tables, 1)}
+def _files(title: str, answers: Sequence[Answer], chapters: Sequence[Chapter]) -> dict[str, bytes]:
+    tables = {
+        f"tables/answer-{place}.tex": answer.table.to_latex(index=False, escape=True, float_format="%.3g", na_rep="--")
+        for place, answer in enumerate(answers, 1)
+    }
     drawings: list[Drawing] = []
     captions: dict[str, str] = {}
     for chapter in chapters:
@@ -61,7 +66,7 @@ def _files(title: str, abstract: Abstract, chapters: Sequence[Chapter]) -> dict[
         for name, figure in chapter.figures():
             captions[f"figures/{name}.pdf"] = figure.title
             drawings.append(draw(figure, name, ("pdf",)))
-    main = latex_document(title, abstract.text.split("\n\n"), list(tables), captions)
+    main = latex_document(title, [line for answer in answers for line in answer.lines], list(tables), captions)
     encoded = {file: (content + "\n").encode() for file, content in tables.items()}
     figures = {f"figures/{file}": content for one in drawings for file, content in one.files.items()}
     together = {ALL_FIGURES: pdf_pages(drawings)} if drawings else {}

@@ -14,7 +14,6 @@ from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
 from uproar.report import formatting
-from uproar.report.abstract import score_abstract, study_abstract
 from uproar.report.answer import as_html, lead_as_html
 from uproar.report.audits import trust_of
 from uproar.report.canvas import dark_colours
@@ -84,7 +83,6 @@ def study_page(results: Results, chapters: list[Chapter], drawings: Mapping[str,
         settings=flat_facts(results.study),
         provenance=flat_facts(results.provenance),
         files=_study_files(results, chapters),
-        abstract=study_abstract(results),
     )
 
 
@@ -100,7 +98,6 @@ def score_page(scores: Scores, chapter: Chapter, drawings: Mapping[str, Drawing]
         notices=scores.notices,
         provenance=flat_facts(scores.provenance),
         files=SCORE_FILES,
-        abstract=score_abstract(scores),
     )
 
 
@@ -253,7 +250,7 @@ def _evaluator_files(results: Results) -> dict[str, str]:
 
 def _study_links(chapters: list[Chapter]) -> list[tuple[str, str]]:
     """The small table of contents on top: the parts of the only chapter, or the chapters."""
-    end = [*([("paper", "For a paper")] if chapters else []), ("problems", "Problems"), ("study", "Study")]
+    end = [("problems", "Problems"), ("study", "Study")]
     caveats = [("caveats", "Caveats")] if any(chapter.retrains for chapter in chapters) else []
     if len(chapters) != 1:
         return [*((c.id, c.section.name) for c in chapters), *caveats, *end]
@@ -288,7 +285,6 @@ def _score_links(chapter: Chapter) -> list[tuple[str, str]]:
         ("images", "Per image", metrics.spread),
         ("disagreements", "Disagreements", metrics.disagreements),
         ("metrics", "Metrics", metrics.table.metrics),
-        ("paper", "For a paper", True),
         ("record", "Notices", True),
     ]
     return [(anchor, text) for anchor, text, there in parts if there]

@@ -9,7 +9,7 @@ from uproar.report.formatting import listed, score, shortened
 from uproar.report.metric_guide import Metric
 from uproar.report.score_table import ScoreTable
 from uproar.statistics.design import BASELINE
-from uproar.wording import counted
+from uproar.wording import counted, series
 
 
 def score_summary(table: ScoreTable) -> Summary:
@@ -150,7 +150,7 @@ def _beaten_line(table: ScoreTable) -> str:
     parts = [f"{listed(names, 3)} under {shortened(m, 40)}" for m, names in lost.items() if names]
     if not parts:
         return ""
-    return f"Random maps are better than {listed(parts, 3)}: a sign against the method, or against the metric."
+    return f"Random maps are better than {series(parts)}: a sign against the method, or against the metric."
 
 
 def _undecided_line(table: ScoreTable) -> str:

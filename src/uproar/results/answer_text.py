@@ -1,267 +1,216 @@
-"""The answer in words: the sentence that all pages, terminals and Python share, and the details below it."""
+"""The recommendation in words: the lines that pages, terminals and Python share, and the details below them."""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from uproar.results.evidence import QUESTIONS, Evidence
 from uproar.results.flags import Kind as FlagKind
-from uproar.results.judges import QUESTIONS, Judge, informed
 from uproar.results.recovery import LEAST, LEAST_LOW
+from uproar.statistics.design import NETWORK_FREE
+from uproar.statistics.sample_size import required_sample_size
 from uproar.wording import series
 
 if TYPE_CHECKING:
-    from uproar.results.answer import Answer, Level
+    from uproar.results.answer import Answer
 
-RANKINGS: Mapping[str, str] = {
-    "random": "a random ranking",
-    "brightness": "a ranking by brightness",
-    "centre": "a ranking from the centre outwards",
-    "sobel": "a ranking by edges",
-    "block_random": "a random block",
-}
-"""Controls as a sentence calls them."""
-
-FAILS: Mapping[FlagKind, tuple[str, str]] = {
-    "encodes": ("encodes the class in its masks", "encode the class in their masks"),
-    "fails sanity": ("fails the sanity check", "fail the sanity check"),
-    "unstable": ("is unstable", "are unstable"),
+WARNINGS: Mapping[FlagKind, str] = {
+    "fails sanity": "maps of {} hardly change when the weights of the network are randomised",
+    "unstable": "maps of {} change a lot under invisible noise",
 }
 
 
-def sentence_of(answer: Answer) -> str:
-    """One sentence that a practitioner can act on."""
-    if not answer.deciding:
-        return f"No method can be recommended: {_no_judge(answer)}."
-    if not answer.methods:
-        return f"No method can be recommended: {_no_method(answer)}."
-    parts = [_lead(answer), _tied(answer), *_below_bar(answer), *_flagged(answer), _judged_by(answer), _doubt(answer)]
-    return f"{'; '.join(part for part in parts if part)}."
+def lines_of(answer: Answer) -> tuple[str, ...]:
+    """At most four lines that a practitioner can act on: a possible shortcut, what to use, the others, one caveat."""
+    lines = (_shortcut(answer), _lead(answer), _others(answer), _caveat(answer))
+    return tuple(line for line in lines if line)
 
 
-def ranking(control: str) -> str:
-    """A network-free ranking in words.
+def quoted(names: Sequence[str], most: int = 4, last: str = "and") -> str:
+    """Names in a sentence; beyond `most`, the rest is counted.
 
-    >>> ranking("brightness"), ranking("constant")
-    ('a ranking by brightness', '`constant`, which never looks at the network')
+    >>> quoted(["ig", "grad"], last="or"), quoted(list("abcdef"))
+    ('`ig` or `grad`', '`a`, `b`, `c`, `d` and 2 others')
     """
-    return RANKINGS.get(control, f"`{control}`, which never looks at the network")
-
-
-def names(methods: Sequence[str], most: int = 3) -> str:
-    """Methods in a sentence; beyond `most`, the rest is counted.
-
-    >>> names(["ig", "grad"]), names(list("abcdef"))
-    ('`ig` and `grad`', '`a`, `b`, `c` and 3 others')
-    """
-    shown = [f"`{method}`" for method in methods]
+    shown = [f"`{name}`" for name in names]
     if len(shown) > most + 1:
         shown = [*shown[:most], f"{len(shown) - most} others"]
-    return series(shown)
+    return f" {last} ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _no_judge(answer: Answer) -> str:
-    if not answer.judges:
-        return "no method could be judged" if answer.left_out else "nothing that was run judges methods yet"
-    reasons = dict.fromkeys(judge.unable for judge in answer.judges)
-    return f"no judge here is able to judge ({'; '.join(reasons)})"
-
-
-def _no_method(answer: Answer) -> str:
-    """Why judges that are able to judge have no method to judge."""
-    told = any(informed(name) for judge in answer.judges for name in judge.values)
-    controls = "rankings that are told the important pixels or the class" if told else "network-free rankings"
-    return f"only {controls} were judged, which are controls"
+def _shortcut(answer: Answer) -> str:
+    """That the network relies on something else than the data offer, with the scores that show it."""
+    if not answer.shortcut:
+        return ""
+    top, metrics = answer.qualified[0], {metric.kind: metric for metric in answer.metrics}
+    network, label = (metrics[kind].lost[top].value for kind in ("evaluator", "label evaluator"))
+    return (
+        "Possible shortcut: your network and the data disagree about what matters. Removing the pixels that "
+        f"`{top}` ranks first loses {network:.0%} of what can be known about your network's answer, but "
+        f"{max(label, 0):.0%} of what can be known about the label."
+    )
 
 
 def _lead(answer: Answer) -> str:
-    best = answer.leading
-    if answer.recommended is not None:
-        return f"Use `{best}`"
-    if best is not None:
+    """Which methods to use, or why none."""
+    if not answer.deciding or not answer.methods:
+        return f"No method can be recommended: {_nothing_decides(answer)}."
+    if answer.recommended:
+        use, it = quoted(answer.recommended, 5, "or"), "It is" if len(answer.recommended) == 1 else "They are"
+        asks = QUESTIONS[answer.deciding[0].question].replace("the network", "your network")
         return (
-            f"No method can be recommended, since a random ranking is the only control here: the best against it is "
-            f"`{best}`"
+            f"Use {use}{_cheaper(answer)}. {it} significantly better than every model-free baseline at showing {asks}."
         )
-    if any(answer.passes_bar(m) for m in answer.methods):
-        return "No method can be recommended: those that beat every network-free ranking fail other checks"
-    ahead = _ahead(answer)
-    if ahead:
-        verb = "is" if len(ahead) == 1 else "are"
-        return (
-            f"No method can be recommended yet: {names(ahead)} {verb} ahead of every network-free ranking, but not "
-            f"decidedly with {answer.deciding[0].basis}"
-        )
-    shown = "shown to be " * bool(_at(answer, "undecided"))
-    return f"No method can be recommended: none is {shown}better than the best network-free ranking"
+    if answer.best:
+        return f"No method can be recommended: `random` is the only baseline; better than it: {quoted(answer.best)}."
+    return "No method can be recommended: none is significantly better than every model-free baseline."
 
 
-def _tied(answer: Answer) -> str:
-    best = answer.leading
-    if best is None:
+def _nothing_decides(answer: Answer) -> str:
+    if not answer.metrics:
+        return "no method has a value" if answer.left_out else "nothing that was run compares methods yet"
+    if not answer.methods:
+        return "only baselines were compared"
+    return f"no metric is reliable here ({'; '.join(dict.fromkeys(metric.unreliable for metric in answer.metrics))})"
+
+
+def _cheaper(answer: Answer) -> str:
+    """How many times as cheap as the dearest of the recommended methods the cheapest is, where it matters."""
+    costs = [answer.costs[m].passes for m in answer.recommended if m in answer.costs]
+    if len(costs) < 2 or not costs[0] > 0 or not costs[-1] >= 1.5 * costs[0]:
         return ""
-    apart = [method for method in answer.qualified[1:] if method not in answer.tied]
-    above = [method for method in apart if answer.preferred(method, best)]
-    after = [method for method in apart if method not in above]
-    it = f"`{best}`" if answer.recommended is None else "it"
-    parts = [f"{names(answer.tied)} cannot be told from {it}"] if answer.tied else []
-    parts += [f"{names(above)} {_is(above)} above {it} by one judge, but not by mean rank"] if above else []
-    parts += [f"{names(after)} {'comes' if len(after) == 1 else 'come'} after {it}"] if after else []
-    return "; ".join(parts)
+    ratio = costs[-1] / costs[0]
+    return f" (`{answer.recommended[0]}` is up to {ratio:.{0 if ratio >= 10 else 1}f}× cheaper)"
 
 
-def _is(methods: Sequence[str]) -> str:
-    return "is" if len(methods) == 1 else "are"
-
-
-def _at(answer: Answer, level: Level) -> list[str]:
-    """The methods that the deciding judges place at one level at best, best first."""
-    order = ("better", "undecided", "no better", "worse")
-    sentences = []
-    for method in answer.methods:
-        levels = [placing.level for placing in answer.placings(method)]
-        worst = "worse" if "worse" in levels else min(levels, key=order.index, default="")
-        if worst == level:
-            sentences.append(method)
-    return sentences
-
-
-def _ahead(answer: Answer) -> list[str]:
-    """The methods that are ahead of every network-free ranking under a deciding judge, but not decidedly."""
-    placed = {method: answer.placings(method) for method in _at(answer, "undecided")}
-    return [m for m, placings in placed.items() if any(one.level == "undecided" and one.ahead for one in placings)]
-
-
-def _below_bar(answer: Answer) -> list[str]:
-    """Who cannot be told from which network-free ranking, and who is no better; the ranking that holds most first."""
-    named = _ahead(answer) if answer.leading is None else []
-    undecided = _by_control(answer, ("undecided",), named)
-    below = _by_control(answer, ("no better", "worse"))
-    parts = [f"{_who(answer, methods)} cannot be told from {ranking(c)}" for c, methods in undecided.items()]
-    for control, methods in below.items():
-        verb = "is" if len(methods) == 1 else "are"
-        parts.append(f"{_who(answer, methods)} {verb} no better than {ranking(control)}")
-    return parts
-
-
-def _who(answer: Answer, methods: Sequence[str]) -> str:
-    return f"all {len(methods)}" if len(methods) == len(answer.methods) > 1 else names(methods, 2)
-
-
-def _by_control(answer: Answer, levels: Sequence[Level], named: Sequence[str] = ()) -> dict[str, list[str]]:
-    """The methods at some levels by the network-free ranking that holds them there: the two that hold most."""
+def _others(answer: Answer) -> str:
+    """Who is behind, and who is not better than which baseline; the baseline that holds most back first."""
+    if not answer.deciding:
+        return ""
+    behind = [m for m in answer.qualified if m not in answer.best]
+    parts = [f"Also better than the baselines, but behind: {quoted(behind)}."] if behind else []
     groups: dict[str, list[str]] = {}
-    for method in (method for level in levels for method in _at(answer, level) if method not in named):
-        control = next(placing.control for placing in answer.placings(method) if placing.level in levels)
-        groups.setdefault(control, []).append(method)
-    return dict(sorted(groups.items(), key=lambda group: -len(group[1]))[:2])
+    for method in answer.methods:
+        standings = answer.standings(method)
+        if standings and method not in answer.qualified:
+            groups.setdefault(min(standings, key=lambda one: one.lead.value).baseline, []).append(method)
+    for baseline, methods in sorted(groups.items(), key=lambda group: -len(group[1]))[:2]:
+        parts.append(f"Not better than `{baseline}`: {quoted(methods)}.")
+    return " ".join(parts)
 
 
-def _flagged(answer: Answer) -> list[str]:
-    parts = []
-    for kind, (one, several) in FAILS.items():
-        flagged = [m for m in answer.methods if any(flag.kind == kind for flag in answer.flags.get(m, ()))]
-        if len(flagged) == 1:
-            parts.append(f"{names(flagged)} {one}")
-        elif flagged:
-            parts.append(f"{len(flagged)} of {len(answer.methods)} {several}")
-    return parts
-
-
-def _judged_by(answer: Answer) -> str:
-    if answer.deciding[0].kind == "evaluator":
+def _caveat(answer: Answer) -> str:
+    """The one thing that limits the recommendation most."""
+    if not answer.recommended:
         return ""
-    evaluators = [judge for judge in answer.judges if judge.kind == "evaluator"]
-    if not evaluators:
-        why = "without an evaluator"
-    else:
-        why = "the evaluator is less trusted" if evaluators[0].votes else "the evaluator is unable to judge here"
-    return f"judged by {_few_labels(answer.deciding)} alone, {why}"
-
-
-def _doubt(answer: Answer) -> str:
-    """How far to believe judges of which none recovers known orders well enough to be trusted; nothing otherwise."""
-    known = [judge for judge in answer.deciding if judge.known is not None]
-    if not known or any(judge.trusted for judge in answer.deciding):
+    first = answer.deciding[0]
+    if first.question == "data":
+        return f"Caveat: {first.label} measures {QUESTIONS['data']}, not {QUESTIONS['model']}."
+    for kind, words in WARNINGS.items():
+        flagged = [m for m in answer.recommended if any(flag.kind == kind for flag in answer.flags.get(m, ()))]
+        if flagged:
+            return f"Caveat: {words.format(quoted(flagged))}."
+    if any(metric.trusted for metric in answer.deciding):
         return ""
-    scores = [f"{judge.label} scores {judge.known.recovery.value:.2f}" for judge in known if judge.known is not None]
-    return f"low confidence: {series(scores)} on benchmarks with known answers (trusted from {LEAST:g})"
+    if first.board is None:
+        return f"Caveat: whether {first.label} with these settings recovers known rankings has not been measured."
+    return (
+        f"Caveat: {first.label} recovers known rankings with τ = {first.board.recovery.value:.2f} only "
+        f"(trusted from {LEAST:g})."
+    )
 
 
-def _few_labels(judges: Sequence[Judge], most: int = 4) -> str:
-    """The labels of judges; of many, the settings of a metric are counted. The details name all."""
-    if len(judges) <= most:
-        return _labels(judges)
-    names = [judge.label.partition("(")[0].strip() for judge in judges]
-    often = Counter(names)
-    return series([name if often[name] == 1 else f"{name} (in {often[name]} settings)" for name in often])
-
-
-def _labels(judges: Sequence[Judge]) -> str:
-    labels = list(dict.fromkeys(judge.label for judge in judges))
-    return series(labels)
-
-
-# below the sentence
+# below the lines
 
 
 def details_of(answer: Answer) -> tuple[str, ...]:
-    """What decides, who disagrees, who cannot judge, what checks found, what would tell."""
-    lines = [_decided_by(answer), _trusted(answer), _disagreeing(answer), *_unable(answer), *answer.check_results]
-    lines += [answer.would_tell, _left_out(answer)]
+    """What decides, how far to believe it, who disagrees or is not reliable, checks, what would decide more."""
+    lines = [_decided_by(answer), _trusted(answer), _disagreeing(answer), *_unreliable(answer), *_overconfident(answer)]
+    lines += [*answer.checks, _would_decide(answer), _left_out(answer)]
     return tuple(line for line in lines if line)
 
 
 def _decided_by(answer: Answer) -> str:
     if not answer.deciding or not answer.methods:
         return ""
-    judge = answer.deciding[0]
-    asks = " and ".join(QUESTIONS[question] for question in dict.fromkeys(j.question for j in answer.deciding))
-    controls = names(answer.controls, 5)
+    first = answer.deciding[0]
     return (
-        f"Decided by {_labels(answer.deciding)} ({judge.basis}), which measures {asks}. Baseline: the best ranking "
-        f"that ignores the network, of {controls}."
+        f"Decided by {series([metric.label for metric in answer.deciding])} ({first.basis}): "
+        f"{QUESTIONS[first.question]}. "
+        f"Model-free baselines: {quoted(answer.baselines, 5)}."
     )
 
 
 def _trusted(answer: Answer) -> str:
-    """The recovery of every judge that is able to judge, where the board has it."""
-    known = [judge for judge in answer.judges if judge.votes and judge.known is not None]
-    if not known:
-        return ""
-    each = {
-        judge.label: f"{judge.known.recovery.value:.2f}{' (trusted)' * judge.trusted}"
-        for judge in known
-        if judge.known is not None
-    }
-    listed = ", ".join(f"{label} {value}" for label, value in each.items())
-    return (
-        f"Agreement with known rankings (Kendall's τ; trusted from {LEAST:g} with the interval above {LEAST_LOW:g}): "
-        f"{listed}."
-    )
+    """How well every reliable metric recovers known rankings, where exactly its settings were measured."""
+    words = []
+    for metric in answer.metrics:
+        if not metric.unreliable:
+            value = "not measured" if metric.board is None else f"{metric.board.recovery.value:.2f}"
+            words.append(f"{metric.label} {value}{' (trusted)' * metric.trusted}")
+    rule = f"Kendall's τ; trusted from {LEAST:g} with the interval above {LEAST_LOW:g}"
+    return f"Recovery of known rankings ({rule}): {', '.join(words)}." if words else ""
 
 
 def _disagreeing(answer: Answer) -> str:
-    """Other judges that decidedly prefer another method to the recommended one."""
-    best = answer.leading
-    others = [judge for judge in answer.judges if judge.votes and judge not in answer.deciding]
-    prefer = {judge.label: [m for m in answer.methods if judge.beats(m, best)] for judge in others if best is not None}
-    parts = [f"{label} puts {names(methods)} above it" for label, methods in prefer.items() if methods]
-    return f"Other judges disagree with `{best}`: {'; '.join(parts)}." if parts else ""
+    """Other reliable metrics about the same question that put another method significantly above the best one."""
+    if not answer.best:
+        return ""
+    best = answer.qualified[0]
+    others = [metric for metric in answer.metrics if not metric.unreliable and metric not in answer.deciding]
+    above = {metric.label: [m for m in answer.methods if (m, best) in metric.significant] for metric in others}
+    parts = [f"{label} puts {quoted(methods)} above it" for label, methods in above.items() if methods]
+    return f"Other metrics disagree with `{best}`: {'; '.join(parts)}." if parts else ""
 
 
-def _unable(answer: Answer) -> list[str]:
-    reasons: dict[str, list[Judge]] = {}
-    for judge in answer.judges:
-        if not judge.votes:
-            reasons.setdefault(judge.unable, []).append(judge)
-    verb = {True: "is", False: "are"}
-    return [
-        f"{_labels(judges)} {verb[len(judges) == 1]} unable to judge here: {why}." for why, judges in reasons.items()
-    ]
+def _unreliable(answer: Answer) -> list[str]:
+    reasons: dict[str, list[Evidence]] = {}
+    for metric in answer.metrics:
+        if metric.unreliable:
+            reasons.setdefault(metric.unreliable, []).append(metric)
+    return [f"Not reliable here: {series([m.label for m in metrics])} ({why})." for why, metrics in reasons.items()]
+
+
+def _overconfident(answer: Answer) -> list[str]:
+    """Evaluators that need more bits under some method's masks than guessing would."""
+    sentences = []
+    for metric in answer.metrics:
+        if metric.excess:
+            worst = max(metric.excess, key=lambda name: metric.excess[name])
+            sentences.append(
+                f"Overconfident: the {metric.label} needs more bits than guessing under the masks of "
+                f"{quoted([*metric.excess])} (most: {metric.excess[worst]:.2f} bits for `{worst}`); scores are bounded."
+            )
+    return sentences
+
+
+def _would_decide(answer: Answer) -> str:
+    """How many images or replicates would decide the open comparison that is nearest to a decision."""
+    if answer.deciding and answer.methods and answer.random_only:
+        missing = quoted(NETWORK_FREE, 5)
+        return f"A recommendation needs more baselines: add {missing} to the estimators."
+    if not answer.deciding or answer.recommended:
+        return ""
+    needed = []
+    for metric in answer.deciding:
+        n = metric.replicates if metric.unit == "replicates" or metric.replicates > 1 else metric.images
+        unit = "images" if n == metric.images and metric.replicates == 1 else "replicates"
+        for method, one in metric.standings.items():
+            size = required_sample_size(one.lead.value, one.lead.half_width, one.lead.df, n, len(metric.standings))
+            if not one.better and size is not None:
+                needed.append((size / n, f"{size} {unit} instead of {n}", method, one.baseline))
+    if not needed:
+        return ""
+    times, amount, method, baseline = min(needed)
+    return (
+        f"About {amount} would show that `{method}` is better than `{baseline}`, if it is."
+        if math.isfinite(times)
+        else ""
+    )
 
 
 def _left_out(answer: Answer) -> str:
     parts = [f"`{method}` ({reason.rstrip('.')})" for method, reason in answer.left_out.items()]
-    return f"Not judged: {'; '.join(parts)}." if parts else ""
+    return f"No value: {'; '.join(parts)}." if parts else ""

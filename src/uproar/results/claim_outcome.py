@@ -13,8 +13,8 @@ from uproar.statistics.design import ALPHA
 from uproar.statistics.intervals import Interval
 from uproar.wording import counted
 
-Outcome = Literal["holds", "does not hold here", "undecided", "not asked"]
-"""`not asked`: the study lacks what the claim is about."""
+Outcome = Literal["holds", "does not hold here", "undecided", "not tested"]
+"""`not tested`: the study lacks what the claim is about."""
 
 Judged = Literal[Outcome, "holds in part", "does not hold in part", "undecided in part"]
 """What became of a claim; `... in part`: of those of its parts that the study can ask, which never are the claim."""
@@ -28,7 +28,7 @@ IN_PART: dict[str, Judged] = {
 
 OUTCOMES: tuple[Judged, ...] = (
     *("holds", "holds in part", "does not hold here", "does not hold in part"),
-    *("undecided", "undecided in part", "not asked"),
+    *("undecided", "undecided in part", "not tested"),
 )
 
 
@@ -158,7 +158,7 @@ class Decision:
     evidence: str = ""
     """The audit that the numbers are from; empty where they are the study's own."""
     missing: tuple[Missing, ...] = ()
-    """Parts of the claim that were not asked."""
+    """Parts of the claim that were not tested."""
 
 
 @dataclass(frozen=True)

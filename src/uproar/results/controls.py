@@ -150,11 +150,10 @@ def _against_random(pairs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in pairs.itertuples():
         if BASELINE in (row.better, row.worse):
-            sign = 1 if row.worse == BASELINE else -1
-            larger = abs(row.difference) + (row.high - row.low) / 2
-            smaller = abs(row.difference) - (row.high - row.low) / 2
-            name = row.better if sign == 1 else row.worse
-            rows.append((name, sign * row.side, larger if sign == 1 else -smaller))
+            ahead = row.worse == BASELINE
+            name, sign = (row.better, 1) if ahead else (row.worse, -1)
+            least, most = (row.low, row.high) if row.difference >= 0 else (-row.high, -row.low)
+            rows.append((name, sign * row.side, most if ahead else -least))
     return pd.DataFrame(rows, columns=["estimator", "side", "high"])
 
 

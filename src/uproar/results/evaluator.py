@@ -168,6 +168,15 @@ class EvaluatorScores:
                 parts["keeping" if keeps else "removing"] = mask_gain(own, moved, keeps)
         return parts
 
+    def lost_share(self, name: str) -> Interval:
+        """The share of what is known under moved masks that is lost with the pixels that an estimator ranks first."""
+        own, moved = (losses.get((name, False)) for losses in (self.bits.own, self.bits.shifted))
+        known = np.nan if own is None or moved is None else self.bits.entropy - float(np.nanmean(moved))
+        if own is None or moved is None or not known > 0:
+            return Interval(np.nan)
+        lost = Measurements(own - moved).interval()
+        return Interval(lost.value / known, lost.low / known, lost.high / known)
+
     @functools.cached_property
     def table(self) -> pd.DataFrame:
         """Every estimator's score, the largest first; see SCORE_COLUMNS."""

@@ -1,40 +1,24 @@
-"""What speaks against a method beside its score: its mask encodes the class, it ignores the network, it is unstable."""
+"""Warnings about a method beside its score: its maps ignore the weights, or change with the slightest noise."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from uproar.errors import UproarError
 from uproar.expression import parse
-from uproar.results.controls import network_free
-from uproar.wording import counted
 
 if TYPE_CHECKING:
-    from uproar.results.evaluator import EvaluatorScores
     from uproar.results.scores import Scores
 
-Kind = Literal["encodes", "fails sanity", "unstable"]
-
-DISQUALIFYING: tuple[Kind, ...] = ("fails sanity",)
-"""A method with one of these is not recommended, whatever its score."""
-DISQUALIFYING_RETRAINED: tuple[Kind, ...] = ("fails sanity", "encodes")
-"""The same where retrained networks decide, which can read what a mask tells of the class; other judges cannot."""
-
-
-CHECKS: Mapping[Kind, tuple[str, str]] = {
-    "fails sanity": ("sanity", "`--metrics randomisation`"),
-    "unstable": ("stability", "`--metrics sensitivity_max`"),
-    "encodes": ("encoding", "`uproar run --protocols evaluator,evaluator:encoding`"),
-}
-"""By flag: the check that raises it, and the option that asks for the check."""
+Kind = Literal["fails sanity", "unstable"]
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One thing against a method."""
+    """One warning about a method. It does not forbid to recommend it: a network that sees one corner alone sees the
+    same corner with fresh weights, so that correct maps hardly change."""
 
     method: str
     kind: Kind
@@ -43,87 +27,42 @@ class Flag:
 
 
 LIMITS: Mapping[str, tuple[Kind, float, str]] = {
-    "randomisation": ("fails sanity", 0.5, "similarity {} to maps of a network with fresh weights"),
-    "sensitivity_max": ("unstable", 1.0, "changes by {} times its own size under noise that nobody sees"),
+    "randomisation": ("fails sanity", 0.5, "similarity {} to maps of the network with fresh weights"),
+    "sensitivity_max": ("unstable", 1.0, "changes by {} times its size under invisible noise"),
 }
-"""By metric: the flag of a method whose whole interval lies above a limit, the limit, and what it means."""
-
-ENOUGH_IMAGES = 59
-"""Images that raise a flag, whatever the interval, where all of them lie above the limit: fewer than 5 % of all images
-then lie below it, at 95 % confidence (.95⁵⁹ < .05). Intervals of values at the end of a metric's range are long, since
-other networks may behave differently; a flag is about the maps of these networks."""
+"""By metric: the warning about a method whose median over images lies above a limit, the limit, and what it means."""
 
 
 def flags_of_scores(scores: Scores) -> list[Flag]:
-    """The flags that metrics raise: maps that stay the same for a fresh network, or change with the slightest noise."""
+    """The warnings that metrics raise. The median counts: a few images can carry any mean."""
     flags = []
-    for row in scores.table.itertuples():
-        kind, limit, words = LIMITS.get(_name(str(row.metric)), ("unstable", float("inf"), ""))
-        least, images = float(getattr(row, "least", math.nan)), int(row.n) - int(row.nan)
-        every = least > limit and images >= ENOUGH_IMAGES
-        if (row.low > limit or every) and not network_free(str(row.method)):
-            seen = f"{row.low:.2f} to {row.high:.2f}" if row.low > limit else f"at least {least:.2f} in every image"
-            flags.append(Flag(str(row.method), kind, words.format(f"{row.value:.2f} ({seen})")))
+    for (metric, method), median in _medians(scores).items():
+        kind, limit, words = LIMITS[metric]
+        if median > limit:
+            flags.append(Flag(method, kind, words.format(f"{median:.2f} (median over images)")))
     return flags
 
 
 def check_sentences(scores: Scores) -> list[str]:
-    """What the checks among some scores found, a sentence each: the range of values, and the limit."""
-    found: dict[str, list[tuple[float, int]]] = {}
-    for row in scores.table.itertuples():
-        if math.isfinite(row.value) and not network_free(str(row.method)):
-            found.setdefault(_name(str(row.metric)), []).append((float(row.value), int(row.n)))
-    return [_check_sentence(metric, found[metric], scores.replicates) for metric in LIMITS if metric in found]
+    """What the checks among some scores found, a sentence each: the range of medians, and the limit."""
+    sentences, medians = [], _medians(scores)
+    for metric, (kind, limit, words) in LIMITS.items():
+        values = [median for (name, _), median in medians.items() if name == metric]
+        if values:
+            found = words.format(f"{min(values):.2f} to {max(values):.2f}").replace("-", "−")
+            sentences.append(f"Check ({len(values)} methods, medians over images): {found}; {kind} above {limit:g}.")
+    return sentences
 
 
-def _check_sentence(metric: str, found: list[tuple[float, int]], replicates: int) -> str:
-    kind, limit, words = LIMITS[metric]
-    values = [value for value, _ in found]
-    measured = words.format(f"{min(values):.2f} to {max(values):.2f}").replace("-", "−")
-    several = f" in each of {replicates} replicates" if replicates > 1 else ""
-    return (
-        f"Check of {CHECKS[kind][0]} ({counted(len(found), 'method')}, {max(n for _, n in found)} images{several}): "
-        f"{measured}; {kind} where it is decidedly above {limit:g}."
-    )
-
-
-def flags_of_encoding(evaluator: EvaluatorScores | None) -> list[Flag]:
-    """Methods whose masks tell more of the class than the pixels they show, by the evaluator's measure."""
-    if evaluator is None or evaluator.encoding.empty:
-        return []
-    flags = []
-    for row in evaluator.encoding.itertuples():
-        if row.encodes and row.kind == "method":
-            told = f"its masks tell {row.encoding:.2f} bits (at least {row.low:.2f}) more"
-            flags.append(Flag(str(row.estimator), "encodes", told))
-    return flags
-
-
-def checked_by_scores(scores: Scores) -> dict[Kind, frozenset[str]]:
-    """The methods that the metrics of `LIMITS` have a value of, by the flag that they would have raised."""
-    known = scores.table[scores.table["value"].notna()]
-    by_metric = known["metric"].map(lambda metric: _name(str(metric)))
-    return {
-        kind: frozenset(known.loc[by_metric == metric, "method"].map(str)) for metric, (kind, _, _) in LIMITS.items()
-    }
-
-
-def checked_by_encoding(evaluator: EvaluatorScores | None) -> dict[Kind, frozenset[str]]:
-    """The methods whose encoding was measured."""
-    if evaluator is None or evaluator.encoding.empty:
+def _medians(scores: Scores) -> dict[tuple[str, str], float]:
+    """The median over images of every metric that warns, by metric and method."""
+    rows = scores.per_image
+    if not len(rows):
         return {}
-    return {"encodes": frozenset(evaluator.encoding["estimator"].map(str))}
-
-
-def not_checked_words(kinds: Sequence[Kind]) -> str:
-    """The checks that were not asked for, in words: all three, or which.
-
-    >>> not_checked_words(["unstable"]), not_checked_words(list(CHECKS)), not_checked_words([])
-    ('not checked: stability', 'not checked', '')
-    """
-    if len(kinds) == len(CHECKS):
-        return "not checked"
-    return f"not checked: {', '.join(CHECKS[kind][0] for kind in kinds)}" if kinds else ""
+    names = {str(metric): _name(str(metric)) for metric in rows["metric"].unique()}
+    own = rows[rows["metric"].map(names).isin([*LIMITS]) & rows["method"].map(scores.roles).eq("method")]
+    medians = own.dropna(subset="value").groupby(["metric", "method"], sort=False, observed=True)["value"].median()
+    return {(names[str(metric)], str(method)): float(value) for (metric, method), value in medians.items()}
 
 
 def _name(metric: str) -> str:
@@ -134,7 +73,7 @@ def _name(metric: str) -> str:
 
 
 def by_method(flags: Iterable[Flag]) -> dict[str, tuple[Flag, ...]]:
-    """The flags of each method, each kind once."""
+    """The warnings of each method, each kind once."""
     result: dict[str, dict[str, Flag]] = {}
     for flag in flags:
         result.setdefault(flag.method, {}).setdefault(flag.kind, flag)

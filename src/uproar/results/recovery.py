@@ -221,10 +221,12 @@ def recovery_words(judge: str, interval: bool = True) -> str:
 
 
 def trust(judge: str, kinds: Iterable[str] = MATTER) -> JudgeRecovery | None:
-    """What the board says of a metric or protocol, with these options or the usual ones; None if it has neither."""
+    """What the board says of a metric with exactly these options; None where it has not measured them.
+
+    A metric inherits nothing: with another fill, range or number of points it is another metric.
+    """
     table = board_table()
-    name = judge if (table["judge"] == judge).any() else judge.partition("(")[0]
-    return judge_recovery(table, name, kinds) if (table["judge"] == name).any() else None
+    return judge_recovery(table, judge, kinds) if (table["judge"] == judge).any() else None
 
 
 def _clipped(interval: Interval) -> Interval:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from uproar.results.answer import Answer, answer_of_scores
 from uproar.results.controls import NegativeControl, metric_controls
-from uproar.results.evaluator import EvaluatorBits
+from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
 from uproar.types import Role
@@ -137,6 +137,11 @@ class Scores:
     def roles(self) -> Mapping[str, Role]:
         """What each method of the table is."""
         return dict(zip(self.table["method"].map(str), self.table["role"], strict=True))
+
+    @functools.cached_property
+    def evaluators(self) -> Mapping[str, EvaluatorScores]:
+        """What the evaluators say, by target."""
+        return {target: EvaluatorScores(bits, target=target) for target, bits in self.evaluations.items()}
 
     @functools.cached_property
     def negative_controls(self) -> Mapping[str, NegativeControl]:

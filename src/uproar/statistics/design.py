@@ -7,8 +7,6 @@ BASELINE = "random"
 
 NETWORK_FREE = ("centre", "brightness", "sobel", "block_random")
 """Rankings that never look at the network, and that a method must beat to be worth its cost."""
-BASELINES = (BASELINE, *NETWORK_FREE)
-"""What evaluators and metrics score beside the methods, unless told not to."""
 
 
 def random_ranking(draw: int) -> str:
@@ -35,6 +33,9 @@ def random_rankings_for(estimators: int) -> int:
 
 ALPHA = 0.05
 """Family-wise error rate of the verdicts of one protocol or metric."""
+
+LEAST_REPLICATES = 5
+"""Replicates that a verdict needs; fewer are shown with intervals and without one."""
 
 LEVEL = 0.95
 """Confidence level of an interval."""

@@ -33,8 +33,9 @@ def cells_of(study: Study, setting: Setting) -> list[Cell]:
 
 
 def _fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, ...]:
-    """Where a curve is measured; that of the first random ranking may go on where no other does."""
-    further = chain.name == BASELINE and not protocol.keeps and not protocol.evaluator
+    """Where a curve is measured; random removal, by rank or by coin flips, may go on where no other does."""
+    at_random = chain.name == BASELINE or chain.raw.name == "bernoulli"
+    further = at_random and not protocol.keeps and not protocol.evaluator
     return study.fractions_for(protocol) + (study.random_fractions if further else ())
 
 
@@ -43,7 +44,7 @@ def scores_of(study: Study, setting: Setting) -> list[ScoreCell]:
     asked = [
         ScoreCell(setting.task, setting.model, chain.name, metric, seed)
         for seed in study.seeds
-        for chain in (*study.judged_chains, *study.baseline_chains[1:])
+        for chain in study.all_chains
         for metric in study.metric_names
     ]
     return asked + checks_of(study, setting)

@@ -11,6 +11,7 @@ from uproar.data.derived_tasks import as_one_label
 from uproar.devices import choose_device
 from uproar.errors import BadInput
 from uproar.estimators import Chain, estimators, read_chain
+from uproar.metrics.registry import read_metric
 from uproar.models import ModelSpec, build
 from uproar.models.output_kind import OutputKind
 from uproar.protocols import Masks, Protocol, protocol_named
@@ -75,9 +76,14 @@ class Inputs:
         """The rows of the test images that a protocol asks about: those that evaluators judge, or all."""
         return self.judged_rows if protocol.evaluator else torch.arange(len(self.task.test))
 
+    def split_of(self, unit: ScoreCell) -> Split:
+        """The images whose maps a metric is asked about: test images, unless it says otherwise."""
+        return self.task.train if dict(read_metric(unit.metric).options).get("split") == "train" else self.task.test
+
     def rows_of(self, unit: ScoreCell) -> torch.Tensor:
-        """The rows of the test images that a metric is asked about."""
-        return judged_rows(self.task.test, unit.images or len(self.task.test))
+        """The rows of the images that a metric is asked about."""
+        split = self.split_of(unit)
+        return judged_rows(split, unit.images or len(split))
 
     @functools.cached_property
     def stacks(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.estimators import Chain, Context, explain_chains
 from uproar.metrics import Batch
@@ -36,11 +37,15 @@ class MetricScores:
         self.inputs, self.keys, self.base_models = inputs, keys, base_models
 
     def compute(self, units: Sequence[ScoreCell]) -> None:
-        """Metrics of the maps of the same test images, under chains of one replicate that share passes.
+        """Metrics of maps under chains of one replicate that share passes; those of training images come after."""
+        for split in (self.inputs.task.test, self.inputs.task.train):
+            if own := [unit for unit in units if self.inputs.split_of(unit) is split]:
+                self._compute(own)
 
-        Each changed image is shown to the model once.
-        """
+    def _compute(self, units: Sequence[ScoreCell]) -> None:
+        """Metrics of the maps of the same images; each changed image is shown to the model once."""
         seed, by_chain, rows = units[0].seed, by_estimator(units), self.inputs.rows_of(units[0])
+        split = self.inputs.split_of(units[0])
         chains = [self.inputs.chain(name) for name in by_chain]
         for chain in chains:
             if chain.is_direct:
@@ -55,7 +60,7 @@ class MetricScores:
             [list(by_chain)],
             lambda _, part: [
                 replace(batch, fine_tuned=fine_tuned)
-                for batch in self._batches(model, chains, seed, rows[part], states)
+                for batch in self._batches(model, chains, seed, split, rows[part], states)
             ],
             len(rows),
             MemoryBudget.of(model, self.inputs.task.test.read(slice(0, 2))),
@@ -73,14 +78,13 @@ class MetricScores:
         return functools.cache(lambda tuning: callable_from_cpu(copies()(tuning)))
 
     def _batches(
-        self, model: nn.Module, chains: Sequence[Chain], seed: int, rows: Tensor, states: dict[str, Any]
+        self, model: nn.Module, chains: Sequence[Chain], seed: int, split: Split, rows: Tensor, states: dict[str, Any]
     ) -> list[Batch]:
-        """Some test images with their maps under each chain; the maps share passes."""
-        test = self.inputs.task.test
-        x, y, truth = test.read(rows), test.labels[rows], test.truth(rows)
-        draws = Draws.of(seed, rows, "test")
+        """Some images with their maps under each chain; the maps share passes."""
+        x, y, truth = split.read(rows), split.labels[rows], split.truth(rows)
+        draws = Draws.of(seed, rows, split.name)
         clean = predict(model, x)
-        context = Context(draws, self.inputs.task.mean, self.inputs.task.train, truth, states, test)
+        context = Context(draws, self.inputs.task.mean, self.inputs.task.train, truth, states, split)
         asked = self.inputs.setting.target
         target, y = explained_targets(asked, clean, y), followed_targets(asked, clean, y)
 
@@ -106,7 +110,7 @@ class MetricScores:
                 self.inputs.task.mean,
                 truth,
                 explain=None if chain.files else explains(chain),
-                boxed=test.boxed(rows),
+                boxed=split.boxed(rows),
             )
             for chain, own in zip(chains, maps, strict=True)
         ]

@@ -73,12 +73,12 @@ def fit_stack(
     recipe: Recipe,
     seed: int | Sequence[int],
     kind: Kind = "softmax",
-    behind: Sequence[nn.Module] | None = None,
+    answers: Callable[[Tensor], Tensor] = lambda scores: scores,
 ) -> None:
     """Train each network on its own images and labels, as many as the others', in place: as `fit` would with this seed.
 
     Several seeds are one for each network, which then takes its images in an order of its own, and none of them is
-    augmented. `behind` is what the scores of each network go through, and is trained with it.
+    augmented. `answers` is how the scores of a network are read.
     """
     if not len(labels[0]):
         raise BadInput("There are no images to train on.")
@@ -89,22 +89,18 @@ def fit_stack(
     per_epoch = n // batch
     seeds = [seed] if isinstance(seed, int) else [*seed]
     orders, rng = [generator(own, "batches") for own in seeds], generator(seeds[0], "augmentation")
-    more = [weight for module in behind or () for weight in module.parameters()]
-    optimiser = Optimiser([stack.flat, *more], recipe)
+    optimiser = Optimiser([stack.flat], recipe)
     for epoch in range(recipe.epochs):
         rows = torch.stack([torch.randperm(n, generator=order)[: per_epoch * batch] for order in orders])
         for i, (x, wanted) in enumerate(_batches(read, table, rows, batch)):
             seen = augment(x, recipe.augment, rng).unflatten(1, (k, -1))
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
             # one loss at a time: the rows of a network must not be dealt out with those of another
-            asked = [*scores.unbind()]
-            asked = asked if behind is None else [last(own) for last, own in zip(behind, asked, strict=True)]
-            pairs = zip(asked, wanted, strict=True)
-            losses = [training_loss(own, y, kind, recipe.label_smoothing) for own, y in pairs]
-            gradients = torch.autograd.grad(losses, [*stack.weights, *more])
+            pairs = zip(scores.unbind(), wanted, strict=True)
+            losses = [training_loss(answers(own), y, kind, recipe.label_smoothing) for own, y in pairs]
+            gradients = torch.autograd.grad(losses, stack.weights)
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
-            rest = gradients[len(stack.weights) :]
-            optimiser.step([stack.flattened(gradients[: len(stack.weights)]), *rest], rate)
+            optimiser.step([stack.flattened(gradients)], rate)
     stack.write_back(models, per_epoch * recipe.epochs)
 
 

@@ -38,7 +38,8 @@ def _kept(fraction: float, above: float) -> Test:
     """Of what plain training learns beyond chance, the share that is left after random removal, by replicate."""
 
     def test(evidence: ClaimEvidence) -> Decision:
-        removed, plain = evidence.at(ROAR, BASELINE, fraction), evidence.at(ROAR, BASELINE, 0.0)
+        name = next(iter(evidence.available(("bernoulli",), ROAR)), BASELINE)
+        removed, plain = evidence.at(ROAR, name, fraction), evidence.at(ROAR, BASELINE, 0.0)
         kept = (removed - evidence.chance) / (plain - evidence.chance)
         what = f"share of the accuracy beyond chance left by random removal of {100 * fraction:.0f} %"
         return every(evidence.over_replicates(what, kept, above=above))

@@ -12,7 +12,7 @@ from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.hooker2019.claims import CONTROLLED, KAR, ROAR, SINGLE, UNTRAINED
 from uproar.report.figures import Chart, Figure, Pictures, Series, share_limits
-from uproar.report.formatting import LEVEL, listed, percent, points
+from uproar.report.formatting import LEVEL, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
@@ -27,6 +27,7 @@ from uproar.report.paper_figures import (
 from uproar.report.study_figures import retraining_figures, series_of, with_best, x_label
 from uproar.report.style import Style, styles
 from uproar.statistics.design import BASELINE
+from uproar.wording import series
 
 PAPER = "hooker2019"
 NAMES = {"grad": "Grad", "guided_backprop": "GB", "ig": "IG"}
@@ -138,7 +139,7 @@ def _curves_title(source: FigureSource) -> str:
         if there:
             best = min(there, key=lambda n: reached[n])
             parts.append(f"the {what} ({best}) {percent(reached[best])}")
-    return f"Accuracy left with {percent(t, 0)} removed: {listed(parts)}"
+    return f"Accuracy left with {percent(t, 0)} removed: {series(parts)}"
 
 
 # published numbers
@@ -194,7 +195,7 @@ def _published(source: FigureSource) -> ComparisonTable:
     return ComparisonTable(
         ("test accuracy after retraining", "published (ImageNet, ResNet-50)", f"here ({data})"),
         tuple(
-            (what, published, if_applicable(partial(here, source), "not asked")) for what, published, here in PUBLISHED
+            (what, published, if_applicable(partial(here, source), "not tested")) for what, published, here in PUBLISHED
         ),
         f"{BRACKETS} The paper does not say what its ± is. VAR is not in this version of it.",
     )

@@ -14,11 +14,12 @@ from uproar.claims.registry import if_applicable, part
 from uproar.errors import NotApplicable
 from uproar.papers.li2024.claims import POOLING, RECT, kind_of_marks
 from uproar.report.figures import Chart, Figure
-from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent
+from uproar.report.formatting import LEVEL, NOTHING, known, percent
 from uproar.report.paper_curves import metric_chart, trace_chart
 from uproar.report.paper_figures import BRACKETS, ComparisonTable, FigureSource, PaperFigure, paper_figure, plain
 from uproar.results.claim_outcome import Measure, sample_text
 from uproar.statistics.intervals import Interval
+from uproar.wording import series
 
 PAPER = "li2024"
 ENSEMBLES = {"ig": "IG", "sg(ig)": "IG-SG", "sg_sq(ig)": "IG-SQ", "var(ig)": "IG-Var"}
@@ -77,7 +78,7 @@ def _best(source: FigureSource, kind: str, names: Mapping[str, str]) -> str:
         return f"{kind} of none is known"
     top = max(real.values())
     best = [label for label, v in real.items() if top - v < 0.0005]
-    return f"the highest value of {kind} is that of {listed(best)} ({top:.3f})"
+    return f"the highest value of {kind} is that of {series(best)} ({top:.3f})"
 
 
 # Figures 8 and 15
@@ -90,7 +91,7 @@ def ensembles(source: FigureSource) -> PaperFigure:
     if "soundness" not in charts and "completeness" not in charts:
         raise NotApplicable("the study has not IG and its ensembles under soundness or completeness")
     parts = [_gain(source, kind) for kind in SOUND_AND_COMPLETE if kind in charts]
-    title = f"Ensembles of IG: {listed([part for part in parts if part])}"
+    title = f"Ensembles of IG: {series([part for part in parts if part])}"
     reading = f"{_READING}Arrows show the better direction. Dashed: a random map. Bands: {LEVEL} interval over images."
     return PaperFigure("ensembles", title, reading, Figure(tuple(charts.values()), 3))
 
@@ -114,7 +115,7 @@ def methods(source: FigureSource) -> PaperFigure:
     charts = _charts(source, METHODS, SOUND_AND_COMPLETE)
     if not charts:
         raise NotApplicable("the study has not two of its methods under soundness or completeness")
-    title = listed([_best(source, kind, METHODS) for kind in charts])
+    title = series([_best(source, kind, METHODS) for kind in charts])
     title = title[0].upper() + title[1:]
     reading = f"{_READING}Dashed: a random map. Bands: {LEVEL} interval over images."
     return PaperFigure("methods", title, reading, Figure(tuple(charts.values()), 2), _numbers(source))

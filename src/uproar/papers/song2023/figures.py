@@ -10,13 +10,13 @@ from uproar.claims.names import without_options
 from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.song2023.claims import (
-    BLOCKS,
     FILTERS,
     RATES,
     ROAD,
     ROAR,
     Line,
     Of,
+    blocks_of,
     variation_by_name,
     variation_lines,
 )
@@ -37,6 +37,7 @@ from uproar.report.study_figures import series_of, x_label
 from uproar.report.style import styles
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
+from uproar.wording import series
 
 PAPER = "song2023"
 PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
@@ -50,32 +51,33 @@ BLOCKS_PUBLISHED = {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0
 @paper_figure(PAPER, "Table 1")
 def blocks(source: FigureSource) -> PaperFigure:
     """Random blocks beside random pixels, as published and here."""
-    here = {name: source.evidence.accuracy(ROAR, name) for name in (BASELINE, BLOCKS)}
-    if ROAR not in source.section.curves or not any(t > 0 and t in here[BLOCKS] for t in here[BASELINE]):
+    block = blocks_of(source.evidence)
+    here = {name: source.evidence.accuracy(ROAR, name) for name in (BASELINE, block)}
+    if ROAR not in source.section.curves or not any(t > 0 and t in here[block] for t in here[BASELINE]):
         raise NotApplicable("no fraction of ROAR is finished for random pixels and random blocks")
-    by_name = styles([BASELINE, BLOCKS])
+    by_name = styles([BASELINE, block])
     ours = [series_of(source.section, ROAR, source.label(name, ROAR)) for name in here]
     none = (None,) * len(PIXELS_PUBLISHED)
     theirs = [
         Series(name, by_name[name], tuple(curve), tuple(curve.values()), none, none, reference=name == BASELINE)
-        for name, curve in ((BASELINE, PIXELS_PUBLISHED), (BLOCKS, BLOCKS_PUBLISHED))
+        for name, curve in ((BASELINE, PIXELS_PUBLISHED), (block, BLOCKS_PUBLISHED))
     ]
     charts = tuple(
         Chart(title, tuple(lines), x_label(source.section, ROAR), "test accuracy", share_limits(lines, None))
         for title, lines in ((f"here: {source.section.task}", ours), ("published: CUB-200, ResNet-50", theirs))
     )
-    rates = sorted({*PIXELS_PUBLISHED, *(t for t in here[BASELINE] if t in here[BLOCKS] and t > 0)})
+    rates = sorted({*PIXELS_PUBLISHED, *(t for t in here[BASELINE] if t in here[block] and t > 0)})
     rows = [
         (what, *(cell(t) for t in rates))
         for what, cell in (
             ("pixels, published", _of(PIXELS_PUBLISHED)),
             ("blocks, published", _of(BLOCKS_PUBLISHED)),
             ("pixels, here", lambda t: _reached(source, BASELINE, t)),
-            ("blocks, here", lambda t: _reached(source, BLOCKS, t)),
+            ("blocks, here", lambda t: _reached(source, block, t)),
         )
     ]
-    t = max(t for t in here[BASELINE] if t in here[BLOCKS])
-    gap = source.evidence.area(ROAR, BLOCKS, BASELINE, at=t).interval  # the number of the claim
+    t = max(t for t in here[BASELINE] if t in here[block])
+    gap = source.evidence.area(ROAR, block, BASELINE, at=t).interval  # the number of the claim
     title = f"With {percent(t, 0)} removed, {_blocks_against_pixels(gap)}"
     reading = (
         "Both know nothing of the network; the shape of the hole alone differs. "
@@ -140,7 +142,7 @@ def _filters_title(changes: dict[str, list[float]], where: str) -> str:
         for how, gaps in changes.items()
         if gaps
     ]
-    return f"Mean accuracy under {where} is lower with filtered maps {listed(parts)}, Grad-CAM apart"
+    return f"Mean accuracy under {where} is lower with filtered maps {series(parts)}, Grad-CAM apart"
 
 
 _READING = (

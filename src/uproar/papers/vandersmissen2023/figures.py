@@ -218,7 +218,7 @@ def consistency(source: FigureSource) -> PaperFigure:
 
 
 def _three(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−") if known(value) else "not asked"
+    return f"{value:.3f}".replace("-", "−") if known(value) else "not tested"
 
 
 # Figure 4
