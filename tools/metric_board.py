@@ -1,6 +1,6 @@
 """Test every metric on known orders and write the board: docs/metric-board.md and the data the package reads.
 
-    python tools/metric_board.py [--jobs N] [--out docs/metric-board.md]
+    python tools/metric_board.py [--jobs N] [--out docs/metric-board.md] [--only evaluator --only evaluator:model]
 
 About an hour on two cores; stopped, it resumes from runs/check.
 """
@@ -13,8 +13,10 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pandas as pd
+
 from uproar.report.metric_board import board_json, board_page
-from uproar.results.recovery import BOARD
+from uproar.results.recovery import BOARD, board_table
 from uproar.runs.check import Durations, recovery_table
 from uproar.study.judge_suite import FRACTION, ORDERS, REPLICATES, SUITE, every_judge
 
@@ -24,11 +26,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("docs/metric-board.md"))
+    parser.add_argument("--only", action="append", help="a metric to test again; the rows of all others stay")
     given = parser.parse_args()
     kept = Path("runs/check")
     durations = Durations(kept / "durations.json")
     recoveries = recovery_table(
-        every_judge(),
+        given.only or every_judge(),
         SUITE,
         store=kept / "store",
         orders=ORDERS,
@@ -36,6 +39,9 @@ def main() -> None:
         say=lambda text: print(text, file=sys.stderr),
         spent=durations.add,
     )
+    if given.only:
+        known = board_table()
+        recoveries = pd.concat([known[~known["judge"].isin(given.only)], recoveries], ignore_index=True)
     facts = {
         "command": "python tools/metric_board.py",
         "version": version("uproar"),
