@@ -45,10 +45,10 @@ def _heading(metric: Evidence) -> str:
 
 
 def print_headline(answer: Answer, several: bool = False) -> None:
-    """The recommendation in a few lines, and below it what supports and limits it."""
+    """What supports and limits the recommendation, and the recommendation in a few lines below it."""
     if several:
         output.print(escape(clean(f"{answer.task} with {answer.model}:")), soft_wrap=True, highlight=False)
-    for line in answer.lines:
-        output.print(f"[bold]{escape(clean(line))}[/]", soft_wrap=True, highlight=False)
     for line in answer.details:
         output.print(Padding(f"[dim]{escape(clean(line))}[/]", (0, 0, 0, 2)), highlight=False)
+    for line in answer.lines:
+        output.print(f"[bold]{escape(clean(line))}[/]", soft_wrap=True, highlight=False)

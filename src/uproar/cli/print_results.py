@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from uproar.cli.console import errors, output
 from uproar.cli.json_output import add_to_json, json_wanted
 from uproar.cli.next_steps import after_run, print_next
 from uproar.cli.print_answers import print_answers, print_headline
-from uproar.cli.print_tables import print_claims, print_evaluator, print_metric_tables, print_verdicts
+from uproar.cli.print_tables import print_claims, print_metric_tables, print_verdicts
 
 if TYPE_CHECKING:
     from uproar.results.answer import Answer
@@ -26,28 +26,15 @@ STATES = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped
 
 def print_results(results: Run) -> None:
     """The results of a run as tables and sentences."""
-    for view in results.views:
-        print_unable(
-            view.unable_to_judge.values(), f"{view.task} with {view.model}: " if len(results.views) > 1 else ""
-        )
     for (task, model), quality in results.quality.items():
         where = f"{task} with {model}: " if len(results.quality) > 1 else ""
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
-    for view in results.views:
-        for judged in view.evaluators.values():
-            print_evaluator(judged, f" on {view.task} with {view.model}")
     print_verdicts(results)
     for (task, model), scores in results.metric_scores.items():
         print_metric_tables(scores, f" on {task} with {model}")
     print_findings(results.findings)
     print_claims(results.claims)
     _print_spent(results)
-
-
-def print_unable(sentences: Iterable[str], where: str = "") -> None:
-    """Which protocols and metrics cannot tell any method from random rankings: before what they say."""
-    for sentence in sentences:
-        output.print(f"[red]Negative control failed:[/] {escape(where + sentence)}", soft_wrap=True)
 
 
 def _print_spent(results: Run) -> None:

@@ -12,7 +12,6 @@ from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.results.claim_outcome import Judgement
-    from uproar.results.evaluator import EvaluatorScores
     from uproar.results.scores import Scores
     from uproar.runs.run import Run
 
@@ -64,31 +63,6 @@ def _estimate(values: Sequence[float], form: str) -> tuple[str, str]:
     """A value and its interval."""
     value, low, high = (number_text(each, form) for each in values)
     return value, f"{low}…{high}"
-
-
-def print_evaluator(scores: EvaluatorScores, where: str = "") -> None:
-    """Every verdict of an evaluator: a method's lead over random, and over the best model-free baseline."""
-    verdicts = scores.verdicts
-    if verdicts.empty:
-        return
-    unreliable = UNRELIABLE * bool(scores.negative_control.failed)
-    columns = ("method", ">over random", ">over baselines", ">95 % CI", ">p (Holm)", "best baseline", "verdict")
-    shown = table(escape(f"{scores.name}{where}: lead in bits{unreliable}"), *columns)
-    for row in verdicts.to_dict("records"):
-        lead = _estimate([row[name] for name in ("over_best", "over_best_low", "over_best_high")], "{:+.2f}")
-        baseline, hardest = (str(row[name]) for name in ("best_network_free", "network_free"))
-        shown.add_row(
-            escape(row["estimator"]),
-            number_text(row["over_random"], "{:+.2f}"),
-            *lead,
-            p_text(row["p_network_free"]),
-            escape(baseline if baseline == hardest else f"{baseline} (p: {hardest})"),
-            f"[{COLOURS[max(-1, min(1, int(row['side'])))]}]{escape(str(row['verdict']))}[/]",
-        )
-    output.print(shown)
-    first = verdicts.iloc[0]
-    size = f"{counted(int(first['replicates']), 'replicate')} of {first['n']} images."
-    output.print(size, style="dim", highlight=False)
 
 
 def print_metric_tables(scores: Scores, where: str = "") -> None:

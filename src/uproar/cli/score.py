@@ -34,7 +34,7 @@ from uproar.cli.options import (
     option,
 )
 from uproar.cli.print_answers import print_answers, print_headline
-from uproar.cli.print_results import add_scores_to_json, print_unable
+from uproar.cli.print_results import add_scores_to_json
 from uproar.cli.print_tables import print_metric_tables
 from uproar.cli.progress import watched
 from uproar.cli.report import written
@@ -248,6 +248,5 @@ def _print(scores: Scores) -> None:
     """How good the network is, and a table per metric."""
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
-    print_unable(one.sentence for one in scores.negative_controls.values() if one.failed)
     print_metric_tables(scores)
     output.print(f"{scores.forwards:,} images shown to the model.")

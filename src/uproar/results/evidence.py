@@ -340,7 +340,7 @@ def checked(found: Sequence[Evidence], kinds: Iterable[str] = MATTER) -> list[Ev
         replace(
             one,
             label=one.label if often[one.label] == 1 else one.name,
-            unreliable=one.unreliable or _too_little(one) or _out_of_domain(one) or _contradicted(one, found),
+            unreliable=_contradicted(one, found) or one.unreliable or _too_little(one) or _out_of_domain(one),
             board=trust(one.name, kinds),
         )
         for one in found
