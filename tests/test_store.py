@@ -8,6 +8,7 @@ import pytest
 import safetensors.numpy
 
 from uproar.errors import Absent, BadInput, Damaged, StoreError
+from uproar.storage import store
 from uproar.storage.inventory import verify_store
 from uproar.storage.itemfile import decode_item, encode_item
 from uproar.storage.store import FORMAT, Item, Store, key_of
@@ -378,3 +379,13 @@ def test_other_programs_can_open_an_item():
     for name, array in arrays.items():
         for other in (opened[name], read.arrays[name]):
             assert other.shape == array.shape and np.array_equal(other, array), name
+
+
+def test_results_of_another_torch_are_other_results(monkeypatch):
+    keys = set()
+    for version in ("2.8.0+cpu", "2.8.0+cu128", "2.9.0"):
+        monkeypatch.setattr(store.metadata, "version", lambda _, version=version: version)
+        store._torch_version.cache_clear()
+        keys.add(key_of("model", {"seed": 0}))
+    store._torch_version.cache_clear()
+    assert len(keys) == 2

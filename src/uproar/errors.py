@@ -128,11 +128,13 @@ def _listed(names: Sequence[str]) -> str:
 def did_you_mean(name: str, known: Sequence[str], most: int) -> str:
     """A question that names what is near, or nothing.
 
-    >>> did_you_mean("men", ["mean", "zero"], 2)
-    " Did you mean 'mean'?"
+    >>> did_you_mean("men", ["mean", "zero"], 2), did_you_mean("SmoothGrad", ["smoothgrad"], 2)
+    (" Did you mean 'mean'?", " Did you mean 'smoothgrad'?")
     """
     short = len(name) <= LONGEST_VALUE  # a longer one is no slip, and comparing it takes long
-    near = difflib.get_close_matches(name, known, n=most, cutoff=0.6) if short else []
+    lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), lower, n=most, cutoff=0.6) if short else []
+    near = [lower[each] for each in close]
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

@@ -145,12 +145,16 @@ class Registry:
         """Rises with every declaration: what was read by name before may mean something else since."""
         self.makers: dict[str, Callable[[str], Entry]] = {}
         """By prefix: makes the entry of a name that starts with it, e.g. `captum:Saliency`."""
+        self.aliases: Mapping[str, str] = {}
+        """Further names, each with the expression it stands for: nobody may declare them."""
 
     def add(self, name: str, function: Callable[..., Any], **facts: Any) -> Entry:
         """Declare `function` under `name`."""
         module = declaring_module(function)
         if not _is_own(module):
             self._import_modules()  # a name of the package is taken before anybody else asks for it
+        if name in self.aliases:
+            raise BadInput(f"{name!r} is another name of the {self.kind} {self.aliases[name]}; choose another one.")
         known = self._entries.get(name)
         if known is not None and _origin(known.module) != _origin(module):
             raise BadInput(
@@ -187,7 +191,7 @@ class Registry:
         if name not in self._entries:
             self.load_entry_points()
         if name not in self._entries:
-            raise unknown(self.kind, name, self._entries)
+            raise unknown(self.kind, name, [*self._entries, *self.aliases])
         return self._entries[name]
 
     def __contains__(self, name: str) -> bool:

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 import uproar
 from uproar.cli.app import _exit_code
+from uproar.statistics.design import BASELINES
 
 SMALL = [
     "--task",
@@ -386,9 +387,9 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     import pandas as pd
 
     table = pd.read_csv("s/scores.csv")
-    assert set(table["method"]) == {"grad", "random"}, "a control is scored beside given maps"
+    assert set(table["method"]) == {"grad", *BASELINES}, "baselines are scored beside given maps"
     each = pd.read_parquet("s/per_image.parquet")
-    assert len(each) == 2 * 2 * 20
+    assert len(each) == 6 * 2 * 20
     assert _exit_code([*common, "--maps", "m.npz", "--limit", "25"]) == 2
     assert "has 20 maps in 'grad', but there are 25 images" in capsys.readouterr().err
     assert _exit_code(["score", *small, "--metrics", "deletoin"]) == 2
@@ -406,7 +407,7 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
                 "grad",
                 "--metrics",
                 "total_variation",
-                "--no-random",
+                "--no-baselines",
                 "--out",
                 "own",
             ]

@@ -55,7 +55,7 @@ def test_shells_are_answered_with_names_a_line_each():
 def test_the_last_name_of_a_list_or_an_expression_is_completed():
     complete = complete_names("estimators")
     assert ("grad,sg(ig") in [name for name, _ in complete("grad,sg(i")]
-    assert [name for name, _ in complete("guided_b")] == ["guided_backprop"]
+    assert [name for name, _ in complete("guided_b")] == ["guided_backprop", "guided_backpropagation"]
     assert not complete("no_such")
     every = {
         kind: listed_names(kind) for kind in ("tasks", "models", "metrics", "studies", "audits", "claims", "fills")

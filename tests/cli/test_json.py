@@ -13,6 +13,7 @@ from typer.main import get_command
 from uproar.cli.app import _exit_code, app
 from uproar.cli.json_output import as_json
 from uproar.cli.ls import LISTED
+from uproar.statistics.design import BASELINES
 
 RUN = (
     "run --task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators random;grad;sobel "
@@ -95,7 +96,7 @@ def test_commands_that_print_tables_print_them_as_json(made, capsys, line, keys)
 
 def test_scores_and_studies_as_json(tmp_path, capsys):
     output, code = printed(capsys, *SCORE.split(), tmp_path / "scores")
-    assert code == 0 and {row["method"] for row in output["scores"]} == {"random", "grad"}
+    assert code == 0 and {row["method"] for row in output["scores"]} == {*BASELINES, "grad"}
     assert list(output["scores"][0]) == list(pd.read_csv(tmp_path / "scores" / "scores.csv").columns)
     output, code = printed(capsys, *RUN.split()[:-1], "--dry-run", "--out", tmp_path / "run")
     assert code == 0 and output["cells"] > 0 and output["jobs"][0]["jobs"] == 2 and output["seconds"] > 0

@@ -6,8 +6,9 @@ from torch import nn
 
 from uproar import explain
 from uproar.errors import BadInput, BadMap, BadOption, UnknownName
-from uproar.estimators import Context, families, read_chain
+from uproar.estimators import Context, estimators, families, read_chain
 from uproar.estimators.explain import explain_chains
+from uproar.estimators.registry import COMMON_NAMES
 from uproar.seeds import Draws
 
 
@@ -162,3 +163,31 @@ def test_a_function_that_returns_no_map_is_named():
         explain(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), torch.rand(2, 1, 4, 4), broken)
     with pytest.raises(BadInput, match="use def, not lambda"):
         explain(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), torch.rand(2, 1, 4, 4), lambda m, x, t: x)
+
+
+@pytest.mark.parametrize("name", COMMON_NAMES)
+def test_a_common_name_has_the_maps_and_the_identity_of_what_it_stands_for(name):
+    chain, meant = read_chain(name), read_chain(COMMON_NAMES[name])
+    assert chain.name == name and chain.identity == meant.identity
+    assert read_chain(f"gaussian(sq({name}))").raw == read_chain(f"gaussian(sq({COMMON_NAMES[name]}))").raw
+
+
+def test_common_names_are_as_captum_has_them():
+    captum = pytest.importorskip("captum.attr")
+    torch.manual_seed(0)
+    model, x, y = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.Tanh(), nn.Linear(8, 3)), torch.rand(2, 3, 2, 2), 1
+    ours = explain(model, x, ["saliency", "input_x_gradient"], target=y)
+    x.requires_grad_()
+    assert torch.allclose(ours["saliency"], captum.Saliency(model).attribute(x, y).sum(1), atol=1e-6)
+    assert torch.allclose(ours["input_x_gradient"], captum.InputXGradient(model).attribute(x, y).sum(1), atol=1e-6)
+
+
+def test_options_of_a_common_name_are_those_of_what_it_stands_for():
+    assert read_chain("smoothgrad(samples=50)").identity == read_chain("sg(abs(grad), samples=50)").identity
+    with pytest.raises(BadInput, match="saliency takes options such as name=value, not grad"):
+        read_chain("saliency(grad)")
+    for slip, meant in {"SmoothGrad": "smoothgrad", "Saliency": "saliency", "GradCAM": "gradcam"}.items():
+        with pytest.raises(UnknownName, match=f"Did you mean '{meant}'"):
+            read_chain(slip)
+    with pytest.raises(BadInput, match="'saliency' is another name of the estimator abs"):
+        estimators.add("saliency", lambda model, x, target: x)

@@ -19,6 +19,7 @@ STUDY = {
     "task": "planted(size=8, classes=3, train=60, test=20)",
     "model": "cnn-small(width=4)",
     "estimators": ["random", "grad", "sq(grad)"],
+    "baselines": [],
     "metrics": ["deletion(steps=5)", "soundness(fill=mean, level=0.2)", "pointing_game"],
     "protocols": [],
     "seeds": 1,
@@ -75,9 +76,9 @@ def test_replicates_without_a_metric_are_left_out_of_its_numbers():
     assert one.value == 0.625 and one.images == 4
     alone = ReplicatedMetric.of(call, [first])
     assert alone.interval == replicate_interval(call, first)
-    scores = scores_of([(call, {"a": one, "b": ReplicatedMetric.of(call, [second, None, first])})], (1, 2, 2))
+    scores = scores_of([(call, {"a": one, "b": ReplicatedMetric.of(call, [second, None, first])})], (1, 2, 2), {})
     assert scores is not None and scores.comparisons["replicates"].tolist() == [2]
-    assert scores_of([(call, {})], (1, 2, 2)) is None
+    assert scores_of([(call, {})], (1, 2, 2), {}) is None
 
 
 def test_groups_take_turns_and_no_image_is_begun_after_the_end(both):

@@ -260,6 +260,7 @@ def test_metrics_are_cells_of_a_study(tmp_path):
         "task": "planted(size=8, classes=3, train=60, test=30)",
         "model": "cnn-small(width=4)",
         "estimators": ["random", "grad", "bernoulli"],
+        "baselines": [],
         "metrics": ["deletion(steps=5)", "pointing_game", "relevance_mass"],
         "protocols": [],
         "seeds": 2,

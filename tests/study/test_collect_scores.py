@@ -20,6 +20,7 @@ STUDY = {
     "name": "judged",
     "tasks": ["planted(size=8, train=64, test=40)"],
     "estimators": ["random", "grad", "oracle"],
+    "baselines": [],
     "metrics": ["deletion(steps=4)", "soundness(fill=mean, level=0.2)", "sparseness"],
     "protocols": [],
     "seeds": 3,

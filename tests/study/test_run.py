@@ -21,6 +21,7 @@ from tests.study.executors import ExecutorTests
 from uproar.errors import BadInput, StoreError
 from uproar.removal import ranks
 from uproar.seeds import Draws
+from uproar.statistics.design import BASELINES
 from uproar.storage.store import Store
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
@@ -70,7 +71,7 @@ def test_several_random_rankings_are_cells_of_their_own_and_one_baseline(small, 
     assert at.to_numpy() == pytest.approx(cells.loc[names].mean().to_numpy())
     raw = results.image_scores[results.image_scores["estimator"].isin(names)]
     table = results.metric_scores[view.task, view.model].table.set_index("method")
-    assert set(table.index) == {"random", "grad"}
+    assert set(table.index) == {*BASELINES, "grad"}
     assert table.loc["random", "value"] == pytest.approx(raw["value"].mean())
     merged = view.image_scores[view.image_scores["estimator"] == "random"].set_index(["seed", "image"])["value"]
     expected = raw.groupby(["seed", "image"])["value"].mean()
@@ -173,7 +174,7 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
     metrics = ["total_variation", "pointing_game"]  # the second has no boxes here
 
     def scored(names, folder):
-        study = small(task="digits", limit=60, estimators=names, metrics=metrics, protocols=[], seeds=1)
+        study = small(task="digits", limit=60, estimators=names, metrics=metrics, baselines=[], protocols=[], seeds=1)
         jobs = [job for job in plan(study, Store(folder)).jobs if job.kind == "score"]
         table = uproar.run(study, store=folder, jobs=1).scores
         values = table[table["estimator"] != "random"].set_index(["estimator", "metric"])
@@ -194,7 +195,7 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
 def test_a_metric_that_does_not_fit_the_images_fails_alone(tmp_path, small):
     """Its whole windows need larger images; what a job costs is guessed before that is found out."""
     metrics = ["total_variation", "deletion:coherency(unit=region)"]
-    study = small(estimators=["random"], metrics=metrics, protocols=[], seeds=1)
+    study = small(estimators=["random"], baselines=[], metrics=metrics, protocols=[], seeds=1)
     result = uproar.run(study, store=tmp_path, jobs=1).scores.set_index("metric")
     assert result.loc["total_variation", "status"] == "done"
     (other,) = [name for name in result.index if name.startswith("deletion")]

@@ -7,7 +7,7 @@ from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
 from uproar.study.audit import audit_requests
 from uproar.study.collect import provenance
-from uproar.study.grid import cells_of, check_fractions
+from uproar.study.grid import cells_of, check_fractions, scores_of
 from uproar.study.run import run_study
 from uproar.study.settings import Setting
 
@@ -36,7 +36,10 @@ def test_a_file_becomes_a_study_named_after_it(tmp_path):
 def test_the_default_study_is_the_demonstration():
     study = Study()
     assert study.fractions == (0.1, 0.3, 0.5, 0.7, 0.9)
-    assert len(study.chains) == 10
+    assert len(study.chains) == 14
+    methods = {chain.name for chain in study.chains if chain.role == "method"}
+    assert methods >= {"saliency", "smoothgrad", "lrp", "occlusion", "grad_input", "grad_cam"}
+    assert not methods & {"grad", "sg(grad)"}, "people rank by the size of a gradient"
     assert len(study.seeds) == 5
 
 
@@ -165,7 +168,7 @@ def test_the_baseline_is_the_mean_of_several_random_rankings():
     study = Study(estimators=["random", *names], random_rankings=3)
     assert [chain.name for chain in study.chains] == ["random", *names]
     assert [chain.name for chain in study.all_chains][-2:] == ["random(draw=1)", "random(draw=2)"]
-    assert len(Study().baseline_chains) == 3 and len(Study(estimators=["grad"]).baseline_chains) == 1
+    assert len(Study().baseline_chains) == 4 and len(Study(estimators=["grad"]).baseline_chains) == 1
     cells = cells_of(study, next(iter(Setting.all_of(study))))
     asked = [cell for cell in cells if not protocol_named(cell.protocol).evaluator]
     assert sum(cell.estimator == "random(draw=2)" for cell in cells) == sum(c.estimator == "grad" for c in asked) > 0
@@ -202,3 +205,16 @@ def test_a_study_that_removes_nothing_is_refused():
     with pytest.raises(BadInput, match="removes nothing: give at least one above 0"):
         study_of({"name": "x", "fractions": [0]})
     assert study_of({"name": "x", "fractions": [0, 0.5]}).fractions == (0, 0.5)
+
+
+def test_metrics_and_evaluators_judge_the_same_baselines_which_nobody_retrains_for():
+    study = Study(estimators=["grad"], metrics=["deletion"], protocols=["evaluator", "roar"])
+    (setting,) = Setting.all_of(study)
+    scored = {unit.estimator for unit in scores_of(study, setting) if unit.images is None}
+    judged = {cell.estimator for cell in cells_of(study, setting) if cell.protocol == "evaluator"}
+    assert scored == judged == {"random", "grad", "block_random", "centre", "brightness", "sobel"}
+    assert {cell.estimator for cell in cells_of(study, setting) if cell.protocol == "roar"} == {"random", "grad"}
+    alone = study.with_changes(baselines=[])
+    assert {unit.estimator for unit in scores_of(alone, setting)} == {"random", "grad"}
+    with pytest.raises(BadInput, match="saliency is none"):
+        Study(baselines=["saliency"])

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from uproar.study.maps import Subject
     from uproar.study.subjects import ImageSet
 
-DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
+DEFAULT = ("saliency", "guided_backprop", "ig", "smoothgrad", "grad_cam")
 PICTURES = (".png", ".svg", ".html")
 ARRAYS = (".npz", ".safetensors")
 LIMIT = 64

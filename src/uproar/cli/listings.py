@@ -16,6 +16,7 @@ from uproar.cli.completion import LISTINGS
 from uproar.cli.ls import LISTED
 from uproar.data import tasks
 from uproar.estimators import estimators
+from uproar.estimators.registry import COMMON_NAMES
 from uproar.expression import shown_value
 from uproar.metrics import metrics
 from uproar.models import models
@@ -51,7 +52,8 @@ def _table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
 def _estimators() -> list[Table]:
     entries = estimators.values()
     groups = {title: [entry for entry in entries if entry.facts.get("role") == role] for role, title in ROLES.items()}
-    return [_entries(title, group) for title, group in groups.items()]
+    common = _table("common names", ["name", "what it is"], [list(pair) for pair in COMMON_NAMES.items()])
+    return [*(_entries(title, group) for title, group in groups.items()), common]
 
 
 def _entries(title: str, entries: list[Entry]) -> Table:

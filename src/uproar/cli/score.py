@@ -40,7 +40,7 @@ from uproar.cli.progress import watched
 from uproar.cli.report import written
 from uproar.errors import BadInput
 from uproar.remaining_time import seconds_of
-from uproar.statistics.design import BASELINE
+from uproar.statistics.design import BASELINES
 from uproar.storage.urls import public_command
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path("runs/score")
 """Where scores go that were not told where; their maps are kept in its store, also by others with a number."""
-DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
-DEFAULT_ESTIMATORS = ("grad", "ig", "sg_sq(grad)")
+DEFAULT_METRICS = ("insertion", "deletion", "road")
+DEFAULT_ESTIMATORS = ("saliency", "ig", "smoothgrad")
 """Scored beside all others unless told not to."""
 
 
@@ -105,8 +105,8 @@ def score(
     classes: Classes = None,
     answers: OutputOption = "auto",
     target: ScoredTarget = None,
-    no_random: Annotated[
-        bool, flag("--no-random", text="Without the random ranking that is scored like the rest", advanced=True)
+    no_baselines: Annotated[
+        bool, flag("--no-baselines", text=f"Without the baselines {', '.join(BASELINES)}", advanced=True)
     ] = False,
     seed: Seed = 0,
     data_root: DataRoot = None,
@@ -145,7 +145,7 @@ def score(
     given = read_maps(maps)
     made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
     own = [name for maps_of in given.values() for name in maps_of]
-    chains = require_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
+    chains = require_maps([read_chain(name) for name in _with_baselines(made, own, not no_baselines)])
     with watched("reading the images") as watch, keeping(_left(kept_maps)):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
         arrays = cut(given, chosen.x)
@@ -153,13 +153,13 @@ def score(
         subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch, answers, target)  # type: ignore[arg-type]
         tune = fine_tuner_of(subject, chosen, seed, place, watch.counting("epochs", f"fine-tuning {model}"))
         compile_imputer("mean", asked, watch)
-        controls = () if own else (BASELINE,)
+        baselines = () if own else BASELINES
         every = len(chains)
         (chains, made_maps, work), left_out = with_applicable(
             subject,
             chains,
             lambda some: _made(subject, some, arrays, asked, place, watch, seconds, began, len(some) == every),
-            controls,
+            baselines,
         )
         arrays |= made_maps
         work.limited_to(min(len(a) for a in arrays.values()) if arrays else 0)
@@ -215,14 +215,16 @@ def _made(
     return chains, stored_maps(subject, chains, store, work.explained, cost.pieces, work.enough_explained), work
 
 
-def _with_control(names: list[str], given: Collection[str], wanted: bool) -> list[str]:
-    """The estimators with a random ranking among them: no number can be read without a control.
+def _with_baselines(names: Sequence[str], given: Collection[str], wanted: bool) -> list[str]:
+    """The estimators after the baselines, without which no number can be read; maps that are given keep their names.
 
-    >>> _with_control(["grad"], {"mine"}, True), _with_control(["random", "grad"], {}, False)
-    (['random', 'grad'], ['grad'])
+    >>> _with_baselines(["grad"], {"sobel"}, True), _with_baselines(["grad"], {}, False)
+    (['random', 'centre', 'brightness', 'block_random', 'grad'], ['grad'])
     """
-    rest = [name for name in names if name != BASELINE]
-    return [BASELINE, *rest] if wanted and BASELINE not in given else rest
+    twice = next((name for name in names if name in given), None)
+    if twice is not None:
+        raise BadInput(f"There are maps called {twice!r} and an estimator of that name: give the maps another name.")
+    return list(dict.fromkeys([*(name for name in BASELINES if wanted and name not in given), *names]))
 
 
 def _left(store: Path) -> Callable[[], str]:

@@ -27,7 +27,7 @@ class Changes:
     task: Annotated[str | None, option(takes="NAME", text="uproar ls tasks", default="digits", kind="tasks")] = None
     model: Annotated[str | None, option(takes="NAME", text=NETWORK, default="cnn-small", kind="models")] = None
     estimators: Annotated[
-        list[str] | None, names(kind="estimators", text="uproar ls estimators", default="ten usual")
+        list[str] | None, names(kind="estimators", text="uproar ls estimators", default="the usual ones")
     ] = None
     protocols: Annotated[
         list[str] | None, names(kind="protocols", text="uproar ls protocols", default="usual ones")

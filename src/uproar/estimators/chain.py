@@ -15,7 +15,7 @@ from torch import Tensor
 
 from uproar.errors import BadInput, BadOption
 from uproar.estimators.map_files import StoredMaps
-from uproar.estimators.registry import estimators, run
+from uproar.estimators.registry import COMMON_NAMES, estimators, run
 from uproar.expression import Call, parse
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINE
@@ -152,7 +152,7 @@ def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum
             raise BadOption(f"{kind} must be one of {', '.join(known)}, not {value!r}.")
     call = parse(text)
     filters: list[Call] = []
-    rest = call
+    rest = _without_common_names(call)
     while estimators[rest.name].facts["role"] == "postprocess":
         _one_argument(rest)
         filters.append(estimators.complete(Call(rest.name, (), rest.options)))
@@ -161,6 +161,21 @@ def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum
     if filters and estimators[raw.name].facts["role"] == "direct":
         raise BadInput(f"{raw.name} removes without ranking; there is no map for {filters[0].name}.")
     return Chain(str(_plain(call)), raw, tuple(reversed(filters)), sign, channels)
+
+
+def _without_common_names(call: Call) -> Call:
+    """The call with common names written out; options of such a name are those of the outermost call it stands for.
+
+    >>> str(_without_common_names(parse("gaussian(smoothgrad(samples=50))")))
+    'gaussian(sg(abs(grad), samples=50))'
+    """
+    inner = tuple(map(_without_common_names, call.args))
+    if call.name not in COMMON_NAMES:
+        return Call(call.name, inner, call.options)
+    if inner:
+        raise BadInput(f"{call.name} takes options such as name=value, not {inner[0]}.")
+    meant = parse(COMMON_NAMES[call.name])
+    return Call(meant.name, meant.args, call.options)
 
 
 def require_maps(chains: list[Chain]) -> list[Chain]:
@@ -276,6 +291,8 @@ def _can_be_made_again(call: Call, inner: Call) -> None:
 
 
 def _plain(call: Call) -> Call:
+    if call.name in COMMON_NAMES:
+        return call
     entry = estimators[call.name]
     full = entry.bind(**dict(call.options))
     kept = [(k, full[k]) for k, _ in call.options if full[k] != entry.options[k].default]

@@ -36,6 +36,28 @@ _MODULES = (
 estimators = Registry("estimator", "uproar.estimators", tuple(f"uproar.estimators.{m}" for m in _MODULES.split()))
 """Maps, controls, transforms and filters: everything that may stand in a chain."""
 
+COMMON_NAMES = {
+    "saliency": "abs(grad)",
+    "smoothgrad": "sg(abs(grad))",
+    "smoothgrad_squared": "sg_sq(grad)",
+    "vargrad": "var(grad)",
+    "integrated_gradients": "ig",
+    "input_x_gradient": "grad_input",
+    "deeplift": "deep_lift",
+    "deepshap": "deep_shap",
+    "gradientshap": "grad_shap",
+    "kernelshap": "kernel_shap",
+    "guided_backpropagation": "guided_backprop",
+    "deconvolution": "deconv",
+    "gradcam": "grad_cam",
+    "guided_gradcam": "guided_grad_cam",
+    "scorecam": "score_cam",
+}
+"""What people and other libraries call methods, and what each stands for. Maps are those of Captum's defaults: saliency
+is the size of the gradient, SmoothGrad the mean of that size over noisy copies. VarGrad is, as published, the variance
+of the signed gradient."""
+estimators.aliases = COMMON_NAMES
+
 INPUTS = ("model", "x", "target")
 EXTRAS = ("context", "base", "state")
 

@@ -65,7 +65,7 @@ from uproar.types import Role
 Explain = Callable[[nn.Module, Tensor, Tensor, Draws], Tensor]
 FineTuner = Callable[[nn.Module], Callable[[FineTuning], nn.Module]]
 
-DEFAULT = ("insertion", "deletion", "road", "average_drop")
+DEFAULT = ("insertion", "deletion", "road")
 SHOWN = 64
 """Images kept for the report."""
 LARGE = 32 * 32

@@ -7,6 +7,8 @@ BASELINE = "random"
 
 NETWORK_FREE = ("centre", "brightness", "sobel", "block_random")
 """Rankings that never look at the network, and that a method must beat to be worth its cost."""
+BASELINES = (BASELINE, *NETWORK_FREE)
+"""What evaluators and metrics score beside the methods, unless told not to."""
 
 
 def random_ranking(draw: int) -> str:

@@ -8,10 +8,12 @@ Nothing is ever unpickled. Several runs may use one store at the same time.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +46,19 @@ HEADER = 1 << 14
 """Bytes read at first when only the header of an item is wanted; most are smaller."""
 
 
+@functools.cache
+def _torch_version() -> str:
+    """Such as 2.8.0: numbers of another version may differ."""
+    return metadata.version("torch").partition("+")[0]
+
+
 def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
-    """The identity of a result: a hash of everything it depends on.
+    """The identity of a result: a hash of everything it depends on, the version of torch included.
 
     >>> key_of("model", {"seed": 0, "task": "digits"}) == key_of("model", {"task": "digits", "seed": 0})
     True
     """
-    text = json.dumps([kind, KEYS, inputs], sort_keys=True, allow_nan=False)
+    text = json.dumps([kind, KEYS, _torch_version(), inputs], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 

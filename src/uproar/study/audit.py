@@ -41,7 +41,9 @@ def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[Aud
     calls = [read_audit(name) for name in (study.audits if names is None else names)]
     requests = []
     for setting in Setting.all_of(study):
-        one = study.with_changes(tasks=(setting.task,), models=(setting.model,), audits=(), claims=(), checks=())
+        one = study.with_changes(
+            tasks=(setting.task,), models=(setting.model,), audits=(), claims=(), checks=(), baselines=()
+        )
         model = ModelSpec.of(setting.model).name
         for call in calls:
             try:

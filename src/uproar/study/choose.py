@@ -46,27 +46,13 @@ from uproar.results.scores import Scores
 from uproar.scoring.evaluation import TOGETHER
 from uproar.seeds import Draws
 from uproar.statistics.comparisons import comparisons_at
-from uproar.statistics.design import ALPHA, BASELINE, NETWORK_FREE
+from uproar.statistics.design import ALPHA, BASELINE, BASELINES
 from uproar.storage.store import Store
 from uproar.study.maps import MapMaker, Subject, pieces_of, stored_maps
+from uproar.study.spec import METHODS
 from uproar.study.subject_scores import subject_scores
 from uproar.study.time_budget import TimeBudget
 from uproar.training import predict
-
-METHODS = (
-    "grad",
-    "grad_input",
-    "guided_backprop",
-    "grad_cam",
-    "lrp",
-    "deep_lift",
-    "sg(grad)",
-    "sg_sq(grad)",
-    "ig",
-    "sg_sq(ig)",
-)
-"""What is tried unless methods are named, the cheap ones first; what does not apply to a network is left out."""
-CONTROLS = (BASELINE, *NETWORK_FREE)
 
 FIRST, TIMES = 64, 4
 """Images of the first round, and how many times as many the next one has."""
@@ -165,7 +151,7 @@ class Chooser:
         They are tried by rising number of passes, so that one that is too slow is known before it is tried.
         """
         chains: dict[str, Chain] = {}
-        names = dict.fromkeys([*CONTROLS, *self.methods])
+        names = dict.fromkeys([*BASELINES, *self.methods])
         for name in names:
             try:
                 (chains[name],) = require_maps([read_chain(name)])
@@ -182,7 +168,7 @@ class Chooser:
             except CODE_ERRORS as error:
                 self.left_out[name] = _reason(error)
         found = [chains[name] for name in names if name in chains and chains[name].name in self.costs]
-        if all(chain.name in CONTROLS for chain in found):
+        if all(chain.name in BASELINES for chain in found):
             reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
             raise BadInput(f"No method explains this network: {reasons or 'name some with --methods'}.")
         return found
@@ -281,7 +267,7 @@ class Chooser:
             guess = PAGE_BY_SPENT * self.spent
             if not self.timer.allows(guess):
                 self.timer.kept = guess
-                raise BadInput(self._too_short(self.timer.expected("judge", FEWEST * (len(CONTROLS) + 1))))
+                raise BadInput(self._too_short(self.timer.expected("judge", FEWEST * (len(BASELINES) + 1))))
             began = self.clock()
             self.write(self._finished(scores, []))
             if self.timer.allows(self.clock() - began):
@@ -301,8 +287,8 @@ class Chooser:
         """
         if self.budget is None:
             return chains
-        cheap = sorted((c for c in chains if c.name not in CONTROLS), key=lambda chain: self.costs[chain.name][1])
-        kept = [*(c for c in chains if c.name in CONTROLS), cheap[0]]
+        cheap = sorted((c for c in chains if c.name not in BASELINES), key=lambda chain: self.costs[chain.name][1])
+        kept = [*(c for c in chains if c.name in BASELINES), cheap[0]]
         smallest = self._seconds(FEWEST, kept)
         self._keep_for_page(len(kept))
         if not self.timer.allows(smallest):
@@ -319,10 +305,12 @@ class Chooser:
     def _too_short(self, seconds: float) -> str:
         """What can be said where the budget is too short for the smallest round: how long that takes, and the costs."""
         least = math.ceil(1.1 * (self.spent + seconds + self.timer.kept))
-        costs = ", ".join(f"{name} {1000 * each:.2g}" for name, (_, each) in self.costs.items() if name not in CONTROLS)
+        costs = ", ".join(
+            f"{name} {1000 * each:.2g}" for name, (_, each) in self.costs.items() if name not in BASELINES
+        )
         return (
             f"Nothing can be judged within {duration(self.budget)}: the smallest round, {FEWEST} images by one method "
-            f"and {len(CONTROLS)} rankings to compare it with, takes about {duration(seconds)} here, and all at least "
+            f"and {len(BASELINES)} rankings to compare it with, takes about {duration(seconds)} here, and all at least "
             f"{duration(least)}: give a budget of {least}s. Milliseconds per map: {costs}."
         )
 
@@ -363,7 +351,7 @@ class Chooser:
         maps: dict[str, Tensor] = {}
         for group in sorted(families(chains), key=lambda group: self._explaining(n, group)):
             rest = self._explaining(n, group) + self.timer.expected("judge", n * (len(maps) + len(group)))
-            if not self.timer.allows(rest) and (later or any(name not in CONTROLS for name in maps)):
+            if not self.timer.allows(rest) and (later or any(name not in BASELINES for name in maps)):
                 if later:
                     return None
                 self.left_out |= {chain.name: self._too_slow(self._explaining(n, [chain]) / n) for chain in group}
@@ -371,7 +359,7 @@ class Chooser:
             self.tell(f"explaining {n} images by {', '.join(chain.name for chain in group)}")
             maps |= self._explained(part, group)
         chains[:] = [chain for chain in chains if chain.name in maps]
-        if all(name in CONTROLS for name in maps):
+        if all(name in BASELINES for name in maps):
             raise BadInput("No method could explain these images; see what each says: " + _listed(self.left_out) + ".")
         self.tell(f"judging {len(maps)} methods on {n} images")
         ordered = {chain.name: maps[chain.name] for chain in chains}
@@ -439,7 +427,7 @@ class Chooser:
     def _checks(self, scores: Scores, chains: Sequence[Chain]) -> list[Scores]:
         """What the checks say of each method alone, so that one that fails takes none with it; the best come first."""
         best = [*scores.answer.recommended]
-        methods = [chain for chain in chains if chain.name not in CONTROLS and not chain.files]
+        methods = [chain for chain in chains if chain.name not in BASELINES and not chain.files]
         methods.sort(key=lambda chain: chain.name not in best)
         n = self._checked_images(_images_of(scores), methods)
         part = _first(self.subject, n)

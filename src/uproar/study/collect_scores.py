@@ -100,14 +100,14 @@ def _over_replicates(study: Study, bench: Bench, names: Sequence[str], images: i
     scores = replicated_metric.scores_of(
         ((call, dict(_methods(study, bench, call, images))) for call in calls),
         bench.task.shape,
-        {chain.name: chain.role for chain in study.chains},
+        {chain.name: chain.role for chain in study.judged_chains},
     )
     return None if scores is None else replace(scores, replicates=len(study.seeds))
 
 
 def _methods(study: Study, bench: Bench, call: Call, images: int | None) -> Iterator[tuple[str, ReplicatedMetric]]:
     """The estimators for which a metric is defined in any replicate; `random` is the mean of its rankings."""
-    for chain in study.chains:
+    for chain in study.judged_chains:
         names = [one.name for one in study.baseline_chains] if chain.name == BASELINE else [chain.name]
         made = [_evaluations(bench, names, str(call), seed, images) for seed in study.seeds]
         every = [average_evaluations(group) for group in made]

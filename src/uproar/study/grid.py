@@ -44,7 +44,7 @@ def scores_of(study: Study, setting: Setting) -> list[ScoreCell]:
     asked = [
         ScoreCell(setting.task, setting.model, chain.name, metric, seed)
         for seed in study.seeds
-        for chain in study.all_chains
+        for chain in (*study.judged_chains, *study.baseline_chains[1:])
         for metric in study.metric_names
     ]
     return asked + checks_of(study, setting)

@@ -52,7 +52,7 @@ def _add(study: Study, bench: Bench, needs: RequiredResults) -> None:
     """What one study needs in one setting."""
     cells = cells_of(study, bench.setting)
     rankings = {ranking for cell in cells for ranking in bench.inputs.rankings_of(cell)}
-    rankings |= {ImageRanking(chain, seed) for chain in study.all_chains for seed in study.seeds}
+    rankings |= {ImageRanking(chain, seed) for chain in study.every_chain for seed in study.seeds}
     evaluated = {cell.seed for cell in cells if protocol_named(cell.protocol).evaluator}
     needs.items |= {("evaluator", bench.keys.evaluator(seed)) for seed in evaluated}
     needs.rankings |= {bench.keys.ranking(one) for one in rankings}

@@ -32,19 +32,21 @@ from uproar.removal.order import check_fraction
 from uproar.statistics.design import BASELINE, INTERIM_ANALYSES, NETWORK_FREE, random_ranking, random_rankings_for
 from uproar.training.recipe import Recipe
 
-DEMO_ESTIMATORS = (
-    BASELINE,
-    "block_random",
-    "sobel",
-    "grad",
+METHODS = (
+    "saliency",
+    "grad_input",
     "guided_backprop",
-    "ig",
-    "sq(grad)",
-    "sg(grad)",
+    "grad_cam",
+    "lrp",
+    "deep_lift",
+    "occlusion",
+    "smoothgrad",
     "sg_sq(grad)",
-    "var(grad)",
+    "vargrad",
+    "ig",
 )
-
+"""The methods that people use, in their usual form: saliency and SmoothGrad are of the gradient's size."""
+DEMO_ESTIMATORS = (BASELINE, "block_random", "sobel", *METHODS)
 
 MOST = 10_000
 """Entries of any list of a study: seeds, estimators, fractions, …"""
@@ -110,6 +112,8 @@ class Study(BaseModel):
     tasks: Names = ("digits",)
     models: Names = ("cnn-small",)
     estimators: Names = DEMO_ESTIMATORS
+    baselines: Names = NETWORK_FREE
+    """Model-free rankings that evaluators and metrics judge beside the estimators, as a bar that methods must pass."""
     protocols: Names = ("evaluator", "evaluator:model", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
     """What is done with rankings; the evaluator is run first, whatever its place in the list."""
     evaluator_models: Names = ()
@@ -184,6 +188,9 @@ class Study(BaseModel):
         _distinct("estimator", self.estimators)
         _distinct("estimator", [chain.name for chain in self.chains])
         self._check_baseline()
+        for chain in self.judged_chains:
+            if chain.name in self.baselines and chain.role != "baseline":
+                raise BadInput(f"baselines are rankings without a network, such as centre; {chain.name} is none.")
         if self.protocols or not self.metrics:
             _distinct("protocol", [protocol_named(name).name for name in self.protocols])
         for text in self.metrics:
@@ -279,6 +286,13 @@ class Study(BaseModel):
         return [*self.chains, *self.baseline_chains[1:]]
 
     @property
+    def judged_chains(self) -> list[Chain]:
+        """What evaluators and metrics judge: the estimators and the baselines."""
+        names = {chain.name for chain in self.chains}
+        more = [read_chain(name, self.sign, self.channels) for name in self.baselines if name not in names]
+        return [*self.chains, *more]
+
+    @property
     def metric_names(self) -> list[str]:
         """The metrics in canonical form."""
         return [str(read_metric(text)) for text in self.metrics]
@@ -304,16 +318,12 @@ class Study(BaseModel):
         return list(protocols.values())
 
     def chains_for(self, protocol: Protocol) -> list[Chain]:
-        """The estimators under a protocol; an evaluator judges the network-free rankings too, at next to no cost.
+        """The estimators under a protocol.
 
-        It asks one random ranking: every image has its own, and scores are means over images. Two more made intervals
-        of differences to random 2 to 11 % narrower on digits, for an eighth of the work of judging.
+        An evaluator asks one random ranking: every image has its own, and scores are means over images. Two more made
+        intervals of differences to random 2 to 11 % narrower on digits, for an eighth of the work of judging.
         """
-        if not protocol.evaluator:
-            return self.all_chains
-        names = {chain.name for chain in self.chains}
-        more = [read_chain(name, self.sign, self.channels) for name in NETWORK_FREE if name not in names]
-        return [*self.chains, *more]
+        return self.judged_chains if protocol.evaluator else self.all_chains
 
     def fractions_for(self, protocol: Protocol) -> tuple[float, ...]:
         """The shares of the pixels that are removed or kept under a protocol."""
@@ -326,8 +336,8 @@ class Study(BaseModel):
 
     @property
     def every_chain(self) -> list[Chain]:
-        """The estimators under all protocols."""
-        chains = {chain.name: chain for chain in self.all_chains}
+        """The estimators under all protocols and metrics."""
+        chains = {chain.name: chain for chain in (*self.all_chains, *(self.judged_chains if self.metrics else ()))}
         for protocol in self.protocol_list:
             chains |= {chain.name: chain for chain in self.chains_for(protocol)}
         return list(chains.values())
