@@ -151,7 +151,7 @@ def test_fractions_that_the_pixels_cannot_tell_apart_are_refused_before_anything
         run_study(study, tmp_path / "store", jobs=1)
     assert not list(tmp_path.iterdir())
     text = ["--fractions", ",".join(map(repr, fractions)), "--task", study.tasks[0]]
-    assert _exit_code(["validate", *text, "--out", str(tmp_path / "out")]) == 2
+    assert _exit_code(["run", "--dry-run", *text, "--out", str(tmp_path / "out")]) == 2
     assert "choose fractions that are further apart" in capsys.readouterr().err
 
 

@@ -181,10 +181,10 @@ def score(
     print_answers([scores.answer])
     print_headline(scores.answer)
     print_file("Report", page)
-    retrained = ",".join(chain.name for chain in chains)
+    retrained = ",".join(chain.name for chain in chains if chain.role == "method")
     again = same_subject(None, task, model, weights, None, plugin, data_root=data_root)
     asked_again = f"{command('run', *again, '--estimators', retrained)} asks the same by retraining"
-    print_next(open_page_hint(page), asked_again if images is None and len(chains) > 1 else "")
+    print_next(open_page_hint(page), asked_again if images is None and retrained else "")
     return 0
 
 
