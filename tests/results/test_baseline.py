@@ -121,14 +121,14 @@ def test_a_judge_that_cannot_tell_methods_from_random_is_marked(rows, room, stat
 
 def test_network_free_rankings_are_no_methods_and_have_no_say():
     none = frame((0, 0.3), (-1, -0.1), (-1, -0.1)).assign(estimator=["ig", "grad", "sobel"])
-    control = negative_control("deletion", none, 0.5)
+    control = negative_control("deletion", none, 0.5, {"sobel": "baseline"})
     assert (control.control, control.methods, control.worse) == ("failed", 2, 1)
     assert "1 of 2 is decidedly worse" in control.sentence
-    only = negative_control("deletion", none.assign(side=[-1, -1, 1]), 0.5)
+    only = negative_control("deletion", none.assign(side=[-1, -1, 1]), 0.5, {"sobel": "baseline"})
     assert only.control == "failed" and "2 of 2 are decidedly worse" in only.sentence
-    nobody = negative_control("deletion", none[2:], 0.5)
+    nobody = negative_control("deletion", none[2:], 0.5, {"sobel": "baseline"})
     assert (nobody.control, nobody.methods) == ("undecided", 0)
-    single = negative_control("deletion", none[:1], 0.5)
+    single = negative_control("deletion", none[:1], 0.5, {"sobel": "baseline"})
     assert "any of 1 method from" in single.sentence
 
 
@@ -143,12 +143,15 @@ def test_the_control_of_a_metric_is_read_from_its_pairs_with_random():
         ],
         columns=["metric", "better", "worse", "difference", "low", "high", "side", "ranked"],
     )
-    values = pd.DataFrame({"metric": ["deletion", "insertion"], "method": "random", "value": [0.3, 0.5]})
+    values = pd.DataFrame(
+        {"metric": ["deletion", "insertion"], "method": "random", "role": "random", "value": [0.3, 0.5]}
+    )
     controls = metric_controls(pairs, values)
     assert {name: (c.control, c.better, c.worse) for name, c in controls.items()} == {
         "deletion": ("failed", 0, 1),
         "insertion": ("passed", 1, 0),
     }
+    assert not metric_controls(pairs, values.assign(role="method")), "somebody's own maps of that name are no control"
 
 
 def test_a_view_says_which_protocols_cannot_judge(made):

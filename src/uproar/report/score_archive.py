@@ -51,7 +51,6 @@ def archive_files(scores: Scores) -> dict[str, bytes]:
         "costs": scores.costs.to_dict("records"),
         "left_out": dict(scores.left_out),
         "layers": dict(scores.layers),
-        "seconds": scores.seconds,
         "evaluators": [_evaluator_facts(place, *one, arrays) for place, one in enumerate(scores.evaluations.items())],
     }
     text = json.dumps(facts, indent=1, default=str)
@@ -109,7 +108,6 @@ def _scores(
         costs=pd.DataFrame(facts.get("costs", [])),
         left_out=facts.get("left_out", {}),
         layers=facts.get("layers", {}),
-        seconds=facts.get("seconds"),
         evaluations={one["target"]: _evaluator_bits(one, arrays) for one in facts.get("evaluators", [])},
     )
 

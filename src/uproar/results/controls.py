@@ -21,15 +21,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pandas as pd
 
 from uproar.errors import UproarError
-from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.metrics.registry import metrics
 from uproar.statistics.design import BASELINE
+from uproar.types import Role
 from uproar.wording import counted
 
 State = Literal["passed", "failed", "undecided"]
@@ -70,29 +71,26 @@ class NegativeControl:
         return asdict(self)
 
 
-def negative_control(measure: str, frame: pd.DataFrame, room: float = math.nan) -> NegativeControl:
+def negative_control(
+    measure: str, frame: pd.DataFrame, room: float = math.nan, roles: Mapping[str, Role] = MappingProxyType({})
+) -> NegativeControl:
     """The control of one protocol or metric.
 
     `frame` has one row per method: `side` (1 decidedly better than random, -1 worse, 0 neither) and `high`, the upper
-    end of the 95 % interval of its advantage; where it has the column `estimator`, network-free rankings are no methods
-    and have no say. `room` is the largest advantage possible, NaN where there is no bound.
+    end of the 95 % interval of its advantage; where it has the column `estimator`, those that `roles` calls baselines
+    have no say. `room` is the largest advantage possible, NaN where there is no bound.
 
     >>> frame = pd.DataFrame({"side": [0, -1], "high": [0.03, -0.01]})
     >>> negative_control("deletion", frame).sentence
     'deletion cannot judge here: no method is decidedly better than random rankings, and 1 of 2 is decidedly worse.'
     """
-    methods = _methods(frame)
+    methods = frame
+    if "estimator" in frame:
+        methods = frame[~frame["estimator"].map(lambda name: roles.get(name, "method")).isin(["baseline", "random"])]
     state = _state(methods, room)
     better, worse = (int((methods["side"] == side).sum()) for side in (1, -1))
     sentence = f"{measure} {_words(methods, state, better, worse, room)}"
     return NegativeControl(measure, state, len(methods), better, worse, sentence)
-
-
-def _methods(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of methods that ask the network."""
-    if "estimator" not in frame:
-        return frame
-    return frame[[not network_free(str(name)) for name in frame["estimator"]]]
 
 
 def _state(methods: pd.DataFrame, room: float) -> State:
@@ -123,25 +121,16 @@ def _words(frame: pd.DataFrame, state: State, better: int, worse: int, room: flo
     return f"{none} {most}, a tenth of what is possible being {RELEVANT * room:.2g}."
 
 
-def network_free(name: str) -> bool:
-    """Whether a method is a ranking that never looks at the network, such as `random`, `centre` or `sobel`.
-
-    >>> network_free("sobel"), network_free("gaussian(brightness)"), network_free("ig"), network_free("oracle")
-    (True, True, False, False)
-    """
-    try:
-        return read_chain(name).role in ("baseline", "random")
-    except UproarError:
-        return False
-
-
 def metric_controls(comparisons: pd.DataFrame, values: pd.DataFrame) -> dict[str, NegativeControl]:
     """The controls of all metrics that judge and have random, from their pairs; `values` has a row per method."""
-    controls = {}
-    for metric, pairs in comparisons.groupby("metric", sort=False) if len(comparisons) else ():
+    controls: dict[str, NegativeControl] = {}
+    roles = dict(zip(values["method"], values["role"], strict=True))
+    if comparisons.empty or roles.get(BASELINE) != "random":  # somebody's own maps may have that name
+        return controls
+    for metric, pairs in comparisons.groupby("metric", sort=False):
         frame = _against_random(pairs[pairs["ranked"].astype(bool)])
         if len(frame) and not _facts(str(metric)).get("describes"):
-            controls[str(metric)] = negative_control(str(metric), frame, _room(str(metric), values))
+            controls[str(metric)] = negative_control(str(metric), frame, _room(str(metric), values), roles)
     return controls
 
 

@@ -130,8 +130,6 @@ class Scores:
     """By target (label or answer): what evaluators say, where there were training images for them."""
     layers: Mapping[str, str] = field(default_factory=dict)
     """By method, where it looks at layers of the network: their names."""
-    seconds: float | None = None
-    """What explaining and scoring all images took, where it was measured."""
 
     @functools.cached_property
     def roles(self) -> Mapping[str, Role]:

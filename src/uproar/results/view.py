@@ -148,7 +148,7 @@ class StudyView:
         cells = self.own(self.results.own_cells)
         cells = cells[cells["protocol"] == protocol]
         images = cells[cells["status"] == "done"].groupby("estimator")["images"].max()
-        control = negative_control(protocol, frame, self._room(protocol, frame))
+        control = negative_control(protocol, frame, self._room(protocol, frame), self.roles)
         return frame.assign(
             images=frame["estimator"].map(images),
             random_rankings=rankings_in(cells, self.results.further_rankings),
@@ -164,7 +164,8 @@ class StudyView:
     def negative_controls(self) -> Mapping[str, NegativeControl]:
         """By protocol and metric, where random was compared: whether it tells any method from random rankings."""
         protocols = {
-            name: negative_control(name, frame, self._room(name, frame)) for name, frame in self.verdicts.items()
+            name: negative_control(name, frame, self._room(name, frame), self.roles)
+            for name, frame in self.verdicts.items()
         }
         controls = (scores.negative_control for scores in self.evaluators.values())
         evaluators = {one.measure: one for one in controls if one.methods}
@@ -276,11 +277,6 @@ class StudyView:
     def roles(self) -> Mapping[str, Role]:
         """By estimator: method, baseline, random or truth; one that is not named is a method."""
         return self.results.roles
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds inside the study's work, shared out evenly among tasks and models; None where none was measured."""
-        return sum(self.results.work.values()) / len(self.results.settings) if self.results.work else None
 
     @property
     def available_images(self) -> int | None:

@@ -485,7 +485,6 @@ class Chooser:
             titles=titles,
             costs=pd.DataFrame(costs),
             left_out=dict(self.left_out),
-            seconds=self.spent,
         )
 
 
