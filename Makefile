@@ -19,13 +19,14 @@ install: $(VENV)/.demo
 demo: $(VENV)/.demo
 	$(BIN)/uproar run --out runs/demo
 
-# the parts that need no study: removal, metrics, protocols, training, networks, and the terminal
-FAST := tests/removal tests/protocols tests/metrics tests/training tests/models tests/study/test_spec.py \
-  tests/study/test_progress.py tests/test_batches.py tests/test_expression.py tests/test_checks.py tests/test_registry.py \
-  tests/test_seeds.py tests/cli/test_terminal.py
+# the parts that need no study: removal, metrics, protocols, training, networks, data, and the terminal
+FAST := tests/removal tests/protocols tests/metrics tests/training tests/models tests/data tests/results \
+  tests/study/test_spec.py tests/study/test_progress.py tests/cli/test_terminal.py tests/test_batches.py \
+  tests/test_checks.py tests/test_expression.py tests/test_reference_numbers.py tests/test_registry.py \
+  tests/test_seeds.py tests/test_store.py
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(FAST)
 
 # types are checked beside the tests: mypy alone would leave a core idle for a minute
 test: $(VENV)/.dev

@@ -27,6 +27,16 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 bitmaps.leave_out()
 
 
+SLOW = ("test_browser", "test_documented", "test_notebooks", "test_python_blocks", "test_ray", "test_submitit")
+"""Files whose tests start clusters, browsers, notebooks or the lines of the documentation."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem in SLOW:
+            item.add_marker("slow")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     bitmaps.drawn = item.path.parent.name == "results" or item.path.stem in bitmaps.LOOKED_AT
 
