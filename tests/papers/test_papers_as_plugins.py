@@ -95,8 +95,8 @@ def test_the_command_line_lists_what_a_plugin_declares_for_a_paper(plugin, capsy
 
 
 def test_a_study_and_a_recipe_of_a_plugin_are_known_to_the_command_line(plugin, capsys):
-    assert _exit_code(["validate", "author2030-tiny", "--plugin", "author.py"]) == 0
-    assert _exit_code(["validate", "--plugin", "author.py", "--recipe", "author2030_short"]) == 0
+    assert _exit_code(["run", "author2030-tiny", "--plugin", "author.py", "--dry-run"]) == 0
+    assert _exit_code(["run", "--plugin", "author.py", "--recipe", "author2030_short", "--dry-run"]) == 0
     capsys.readouterr()
 
 
