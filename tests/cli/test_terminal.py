@@ -52,8 +52,8 @@ def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_the
     given += ["--metrics", "deletion(steps=4)", "--out"]
     shown = commands.terminal([*given, "a"], tmp_path, columns=80)
     assert shown.code == 0, shown.plain
-    assert "\x1b[" in shown.text and "140 images × 2 methods" in shown.plain
-    assert re.search(r"/140 images  \d+ s left  explaining by slow", shown.plain), shown.plain
+    assert "\x1b[" in shown.text
+    assert re.search(r"/140 images \d+ s left +explaining by slow", shown.plain), shown.plain
     given = ["explain", *given[1 : given.index("--metrics")], "--store"]
     for end, shown in (
         ("b", commands.piped([*given, "b"], tmp_path)),
@@ -77,7 +77,7 @@ def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_the
 def test_ctrl_c_says_what_is_kept(commands, tmp_path, command, sentence):
     """Typed while an estimator sleeps: one sentence, no traceback, the code of an interruption."""
     (tmp_path / "slow.py").write_text(SLOW.replace("0.02 * len(x)", "60"))
-    typed = [("(?s)(expla|cells).{40}", "\x03")]
+    typed = [("by slow|cells", "\x03")]
     shown = commands.terminal([*command, "--plugin", "slow.py"], tmp_path, keys=typed, timeout=50)
     assert shown.code == 130, shown.plain
     assert f"Stopped. {sentence}" in re.sub(r"\s+", " ", shown.plain)
@@ -92,11 +92,11 @@ def test_ctrl_c_where_nothing_can_be_kept_says_so_and_the_second_one_ends_at_onc
         "    except KeyboardInterrupt:\n        print('not yet', flush=True)\n        time.sleep(60)\n        raise\n"
     )
     given = ["check", "slow.py"]
-    shown = commands.terminal(given, tmp_path, keys=[("(?s)checking.{30}", "\x03"), ("not yet", "\x03")], timeout=50)
+    shown = commands.terminal(given, tmp_path, keys=[("so far", "\x03"), ("not yet", "\x03")], timeout=50)
     assert shown.code == -signal.SIGINT, shown.plain
     assert "Traceback" not in shown.plain
     (tmp_path / "slow.py").write_text("import time\ndef slow(model, x, target):\n    time.sleep(60)\n")
-    shown = commands.terminal(given, tmp_path, keys=[("(?s)checking.{30}", "\x03")], timeout=50)
+    shown = commands.terminal(given, tmp_path, keys=[("so far", "\x03")], timeout=50)
     assert shown.code == 130
     assert "Stopped. Nothing was kept." in shown.plain
 

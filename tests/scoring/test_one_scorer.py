@@ -81,7 +81,7 @@ def test_replicates_without_a_metric_are_left_out_of_its_numbers():
     assert scores_of([(call, {})], (1, 2, 2), {}) is None
 
 
-def test_groups_take_turns_and_no_image_is_begun_after_the_end(both):
+def test_groups_take_turns_and_are_heard_of():
     heard, asked = [], []
 
     def batches(group, rows):
@@ -97,11 +97,10 @@ def test_groups_take_turns_and_no_image_is_begun_after_the_end(both):
         {"a": [call], "b": [call]},
         [["a"], ["b"]],
         batches,
-        6,
+        4,
         MemoryBudget(4),
         step=2,
         listen=lambda *told: heard.append(told[:3]),
-        stop=lambda: len(heard) >= 4,
     )
     assert asked == [(("a",), 0, 2), (("b",), 0, 2), (("a",), 2, 4), (("b",), 2, 4)]
     assert heard == [("a", 2, 0), ("b", 2, 2), ("a", 2, 2), ("b", 2, 4)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -112,7 +111,7 @@ def choose(
         share = None if seconds is None else seconds * (0.5 if images is None else 1.0)
         answered = said_output(subject, answers)  # type: ignore[arg-type]
         how = {"fine_tuner": tuner, "titles": chosen.titles, "budget": share, "tell": watch.note, "began": began}
-        chooser = Chooser(subject, asked, place, labelled, seed, answered, write=_rehearse, **how)  # type: ignore[arg-type]
+        chooser = Chooser(subject, asked, place, labelled, seed, answered, **how)  # type: ignore[arg-type]
         scores = chooser.scores()
         if images is None or train is not None:
             scores = _evaluated(
@@ -123,7 +122,7 @@ def choose(
                 plugin or (),
                 seed,
                 kept_maps,
-                None if seconds is None else seconds - chooser.spent - chooser.timer.kept,
+                None if seconds is None else seconds - chooser.spent,
                 watch,
             )
         watch.say("drawing the report")
@@ -149,14 +148,6 @@ def choose(
     maps = f"{command('explain', *again, '--estimators', best[0])} shows its maps" if best else ""
     print_next(open_page_hint(page), maps)
     return 0
-
-
-def _rehearse(scores: Scores) -> None:
-    """Write a page to nowhere, to see how long that takes: also loads what draws it."""
-    from uproar.report import write_choice
-
-    with tempfile.TemporaryDirectory() as folder:
-        write_choice(scores, folder)
 
 
 def _training_task(images: str | None, task: str, train: str | None, shape: tuple[int, ...]) -> str | None:

@@ -213,11 +213,10 @@ def _explained(
     subject: Subject, images: ImageSet, chains: list[Chain], store: Store, out: Path, watch: Watch
 ) -> tuple[dict[str, Tensor], NetworkQuality, dict[str, str]]:
     """The maps of the images, of which some are drawn, the quality of the network on them, and the layers looked at."""
-    from uproar.cli.mapping_progress import MapProgress
     from uproar.study.maps import pieces_of, stored_maps
 
     pieces = pieces_of(subject, chains, store)
-    maps = stored_maps(subject, chains, store, MapProgress(watch, pieces, len(subject.x)), pieces)
+    maps = stored_maps(subject, chains, store, watch.explaining(pieces, len(subject.x)), pieces)
     watch.say("drawing the maps")
     outputs = network_outputs(subject.model, subject.x, subject.output)
     quality = network_quality(outputs, images.labels, subject.output)

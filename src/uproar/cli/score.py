@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
-from uproar.cli.console import check_size, errors, note, output, print_file, some
+from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.default_folder import default_folder, tell_other_folder
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
 from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
@@ -39,14 +39,13 @@ from uproar.cli.print_tables import print_metric_tables
 from uproar.cli.progress import watched
 from uproar.cli.report import written
 from uproar.errors import BadInput
-from uproar.remaining_time import seconds_of
+from uproar.remaining_time import duration, seconds_of
 from uproar.statistics.design import BASELINES
 from uproar.storage.urls import public_command
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from uproar.cli.mapping_progress import ScoreProgress
     from uproar.cli.progress import Watch
     from uproar.estimators import Chain
     from uproar.results.scores import Scores
@@ -132,7 +131,6 @@ def score(
     from uproar.storage.store import Store
     from uproar.study.applicable import with_applicable
     from uproar.study.fine_tuners import fine_tuner_of
-    from uproar.study.subject_scores import subject_scores
 
     for file in plugin or ():
         load_plugin(file)
@@ -154,20 +152,14 @@ def score(
         tune = fine_tuner_of(subject, chosen, seed, place, watch.counting("epochs", f"fine-tuning {model}"))
         compile_imputer("mean", asked, watch)
         baselines = () if own else BASELINES
-        every = len(chains)
-        (chains, made_maps, work), left_out = with_applicable(
-            subject,
-            chains,
-            lambda some: _made(subject, some, arrays, asked, place, watch, seconds, began, len(some) == every),
-            baselines,
-        )
-        arrays |= made_maps
-        work.limited_to(min(len(a) for a in arrays.values()) if arrays else 0)
         answered = said_output(subject, answers)  # type: ignore[arg-type]
-        how = {"output": answered, "seed": seed, "labelled": labelled, "listen": work.scored, "over": work.over}
-        scores = subject_scores(subject, arrays, chains, asked, fine_tuner=tune if fine_tuned else None, **how)
+        how = {"output": answered, "seed": seed, "labelled": labelled, "fine_tuner": tune if fine_tuned else None}
+
+        def scored(kept: list[Chain]) -> Scores:
+            return _in_rounds(subject, kept, arrays, asked, place, watch, seconds, began, how)
+
+        scores, left_out = with_applicable(subject, chains, scored, baselines)
         scores = replace(scores, notices=(*left_out, *scores.notices))
-        scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly
 
@@ -181,38 +173,56 @@ def score(
     print_answers([scores.answer])
     print_headline(scores.answer)
     print_file("Report", page)
-    retrained = ",".join(chain.name for chain in chains if chain.role == "method")
+    retrained = [chain.name for chain in chains if chain.role == "method" and chain.name in scores.maps]
     again = same_subject(None, task, model, weights, None, plugin, data_root=data_root)
-    asked_again = f"{command('run', *again, '--estimators', retrained)} asks the same by retraining"
+    asked_again = f"{command('run', *again, '--estimators', ','.join(retrained))} asks the same by retraining"
     print_next(open_page_hint(page), asked_again if images is None and retrained else "")
     return 0
 
 
-def _made(
+def _in_rounds(
     subject: Subject,
     chains: list[Chain],
-    own: Collection[str],
+    own: dict[str, Tensor],
     metrics: Sequence[str],
     store: Store,
     watch: Watch,
     budget: float | None,
     began: float,
-    tell: bool,
-) -> tuple[list[Chain], dict[str, Tensor], ScoreProgress]:
-    """The chains, their maps, and the progress that goes on with the scores; what it will cost is said first.
+    how: dict[str, Any],
+) -> Scores:
+    """The scores of all images; with a budget of as many as there is time for, in rounds."""
+    from uproar.study.choose import FIRST, first_images, interim_image_counts
+    from uproar.study.maps import pieces_of, stored_maps
+    from uproar.study.subject_scores import subject_scores
 
-    It is not told again where some chains turned out not to apply.
-    """
-    from uproar.cli.mapping_progress import ScoreProgress
-    from uproar.study.maps import stored_maps
-    from uproar.study.score_cost import ScoreCost
+    images = len(subject.x)
+    counts = (images,) if budget is None else interim_image_counts(images, FIRST)
+    for n, following in zip(counts, (*counts[1:], images), strict=True):
+        start, part = time.perf_counter(), first_images(subject, n)
+        pieces = pieces_of(part, chains, store)
+        maps = {name: each[:n] for name, each in own.items()}
+        maps |= stored_maps(part, chains, store, watch.explaining(pieces, n), pieces)
+        listen = _counted(watch, n, len(maps))
+        scores = subject_scores(part, maps, chains, metrics, listen=listen, **how)
+        expected = (time.perf_counter() - start) * following / n
+        if budget is not None and n < images and time.perf_counter() - began + expected > budget:
+            said = f"Stopped after {n} of {images} images: the next round would take about {duration(expected)}."
+            return replace(scores, notices=(*scores.notices, said))
+    return scores
 
-    watch.say("measuring the network")
-    cost = ScoreCost.of(subject, chains, own, metrics, store)
-    for sentence in cost.sentences(budget) if tell else ():
-        errors.print(escape(sentence), soft_wrap=True, highlight=False)
-    work = ScoreProgress(watch, cost, budget, began)
-    return chains, stored_maps(subject, chains, store, work.explained, cost.pieces, work.enough_explained), work
+
+def _counted(watch: Watch, images: int, methods: int) -> Callable[[str, int, int, float], None]:
+    """A listener that shows how many images have been scored by how many methods."""
+    count, done = watch.counting("scores", "scoring"), 0
+    count(0, images * methods)
+
+    def listen(method: str, more: int, whole: int, seconds: float) -> None:
+        nonlocal done
+        done += more
+        count(done, images * methods)
+
+    return listen
 
 
 def _with_baselines(names: Sequence[str], given: Collection[str], wanted: bool) -> list[str]:
@@ -232,18 +242,6 @@ def _left(store: Path) -> Callable[[], str]:
     return lambda: (
         f"Finished maps are in {store}, scores are not kept; {AGAIN}" if (store / "maps").is_dir() else NOTHING
     )
-
-
-def _with_budget(scores: Scores, budget: str | None, images: int) -> Scores:
-    """Scores that say how many images the budget was enough for, if not all."""
-    done = int(scores.table["n"].max())
-    if budget is None or done == images:
-        return scores
-    said = (
-        f"The budget of {budget} was enough for the first {done} of {images} images: the scores are theirs, the other "
-        f"{images - done} are left out. Maps are kept; the same command with a larger --budget goes on."
-    )
-    return replace(scores, notices=(*scores.notices, said))
 
 
 def _print(scores: Scores) -> None:

@@ -107,17 +107,14 @@ def evaluate_methods(
     *,
     step: int | None = None,
     listen: Listener = lambda *_: None,
-    stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, MethodResponses]:
     """The metrics (`calls`, by method) of all methods on `n` images; each changed image is shown to the model once.
 
     `batches(group, rows)` gives the images and maps of a group of methods, whose maps are made together. The groups
-    take turns every `step` images; where `stop()` says so, no further images are begun.
+    take turns every `step` images.
     """
     parts: dict[str, list[tuple[dict[str, Responses], int, Tensor]]] = {method: [] for method in calls}
     for rows in spans(n, step or n):
-        if rows.start and stop():
-            break
         for group in groups:
             began = time.perf_counter()
 

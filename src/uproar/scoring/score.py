@@ -162,7 +162,6 @@ def score_all(
     metrics: Sequence[str] = DEFAULT,
     *,
     listen: Listener = lambda *_: None,
-    over: Callable[[], bool] = lambda: False,
     labelled: bool = True,
     inputs: GivenInputs = None,
     roles: Mapping[str, Role] = MappingProxyType({}),
@@ -172,8 +171,7 @@ def score_all(
 
     Options, and `inputs`, are those of `score`; `fine_tuner(model)`, in place of `train_labels`, gives what makes
     fine-tuned copies of the model, which answers with logits. `labelled=False` says that `y` are no labels but what the
-    model predicts; `roles` which maps are no methods. When `over()`, no further images are begun: the scores are those
-    of the first ones.
+    model predicts; `roles` which maps are no methods.
     """
     output = options.get("output", "auto")
     check_output(output)
@@ -186,11 +184,11 @@ def score_all(
             checked = _Inputs.checked(model, x, y, maps, bool(calls), labelled, held, **options)
         with assuming_output(checked.kind):
             try:
-                methods = _evaluated(calls, checked, listen, over)
+                methods = _evaluated(calls, checked, listen)
             except NotApplicable:
                 calls, left_out = _applicable(calls, checked)
                 checked.notices.extend(left_out)
-                methods = _evaluated(calls, checked, listen, over)
+                methods = _evaluated(calls, checked, listen)
             return _scores(calls, methods, checked, options.get("seed", 0), roles)
 
 
@@ -301,9 +299,7 @@ class _Inputs:
         )
 
 
-def _evaluated(
-    calls: Sequence[Call], inputs: _Inputs, listen: Listener, over: Callable[[], bool]
-) -> dict[str, MethodResponses]:
+def _evaluated(calls: Sequence[Call], inputs: _Inputs, listen: Listener) -> dict[str, MethodResponses]:
     """What every metric says of every image, by method."""
     h, w = inputs.x.shape[2:]
     step = max(1, min(TOGETHER, TOGETHER * LARGE // (h * w)))
@@ -315,7 +311,6 @@ def _evaluated(
         inputs.budget,
         step=1 if inputs.held is not None and inputs.held.by_image else step,
         listen=listen,
-        stop=over,
     )
 
 

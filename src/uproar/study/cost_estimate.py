@@ -10,14 +10,11 @@ from dataclasses import dataclass
 import torch
 
 from uproar.models import build
-from uproar.removal.levels import bits_for
 from uproar.storage.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.bench import Bench, bench_for
-from uproar.study.job import Job
 from uproar.study.plan import Plan, plan, trainings
 from uproar.study.settings import Setting
-from uproar.study.shards import PACKED_BYTES
 from uproar.study.spec import Study
 from uproar.study.trials import plan_trials, seconds_per_trial
 from uproar.training import fit
@@ -40,7 +37,6 @@ class CostEstimate:
     jobs: dict[str, tuple[int, float]]
     """By kind: how many, and seconds each."""
     seconds: float
-    megabytes: float
     trainings: int = 0
     """Networks that are trained."""
 
@@ -59,14 +55,12 @@ def estimate(study: Study, store: Store, workers: int, rates: dict[Setting, floa
     for job in todo.jobs:
         times[job.kind].append(job.cost * rates[job.setting])
     total = sum(sum(each) for each in times.values())
-    size = sum(_bytes(job, bench_for(job.setting, store.root)) for job in todo.jobs)
     return CostEstimate(
         len(todo.cells),
         todo.cached,
         len(todo.skipped),
         {kind: (len(each), sum(each) / len(each)) for kind, each in times.items()},
         total / workers + (START if workers > 1 and total else 0),
-        size / 1e6,
         _trainings(todo, store),
     )
 
@@ -96,24 +90,6 @@ def seconds_per_image(bench: Bench) -> float:
         return (time.perf_counter() - began) / passes
     finally:
         torch.set_num_threads(threads)
-
-
-def _bytes(job: Job, bench: Bench) -> float:
-    c, h, w = bench.task.shape
-    features = h * w * (c if bench.setting.features == "channel" else 1)
-    train, test = len(bench.task.train), len(bench.task.test)
-    if job.shard is not None:
-        maps = 2 if job.shard.split == "test" else 0
-        return len(job.names) * len(job.shard) * features * (PACKED_BYTES + maps)
-    if job.kind == "explain":
-        levels = (test + (0 if job.test_only else train)) * features * bits_for(len(job.fractions)) / 8
-        return len(job.names) * (levels + test * features * 4)
-    if job.kind == "judge":
-        return len(job.cells) * len(bench.inputs.judged_rows) * 16.0
-    if job.kind in ("train", "evaluator", "fine-tune"):
-        model = build(bench.spec, bench.task, 0)
-        return max(1, len(job.seeds)) * sum(p.numel() * p.element_size() for p in model.state_dict().values())
-    return len(job.cells) * test * len(bench.task.classes) * 2
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.remaining_time import Key
-from uproar.study.cell import ScoreCell, TrialBatch, Unit
+from uproar.study.cell import TrialBatch, Unit
 from uproar.study.settings import Setting
 from uproar.study.shards import Shard
 from uproar.training import FineTuning
@@ -43,12 +42,9 @@ class Job:
     """Expected work, in images passed forward and backward."""
 
     @property
-    def like(self) -> Key:
-        """What decides how long a unit of its work takes, from general to special: replicates repeat it."""
-        if self.kind == "simulate":
-            return (self.kind, *dict.fromkeys(c.simulation for c in self.cells if isinstance(c, TrialBatch)))
-        what = tuple(dict.fromkeys(_of_cell(cell) for cell in self.cells)) or self.names
-        return (self.setting.model, self.setting.task, self.kind, what)
+    def like(self) -> tuple[str, ...]:
+        """What decides how long a unit of its work takes."""
+        return (self.setting.model, self.setting.task, self.kind)
 
     def __str__(self) -> str:
         if self.kind == "train":
@@ -88,10 +84,3 @@ def is_evaluator(unit: str | Unit) -> bool:
 def place(setting: Setting, seed: int) -> str:
     """Where a job belongs, as its name begins."""
     return f"{setting.task}/{setting.model}/{seed}"
-
-
-def _of_cell(cell: Unit) -> str:
-    """What a cell is about, whatever its replicate and fraction."""
-    if isinstance(cell, TrialBatch):
-        return cell.simulation
-    return f"{cell.estimator} {cell.metric}" if isinstance(cell, ScoreCell) else cell.estimator

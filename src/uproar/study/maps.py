@@ -17,7 +17,6 @@ from uproar.estimators import Chain, Context, explain_chains, families, prepare_
 from uproar.estimators.explain import check_kind
 from uproar.models import MemoryBudget, borrowed
 from uproar.models.output_kind import SOFTMAX, OutputKind, assuming_output
-from uproar.remaining_time import Key
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
 
@@ -76,11 +75,6 @@ class Piece:
     """Forward and backward per image."""
 
     @property
-    def like(self) -> Key:
-        """What decides how long a pass takes."""
-        return ("explain", tuple(chain.name for chain in self.group))
-
-    @property
     def work(self) -> float:
         """Passes to be made; reading, ranking and writing count as a third of one."""
         return 0.0 if self.there else (self.rows.stop - self.rows.start) * (0.3 + self.passes)
@@ -122,12 +116,10 @@ def stored_maps(
     store: Store,
     listen: Listener = lambda *_: None,
     pieces: Sequence[Piece] | None = None,
-    over: Callable[[], bool] = lambda: False,
 ) -> dict[str, Tensor]:
     """The maps of every chain for all images; pieces that the store has are read, the others made and kept.
 
-    `pieces` are those of `pieces_of`, where the caller has them already. When `over()`, nothing new is begun, and the
-    maps are those of the first images: all that have every map.
+    `pieces` are those of `pieces_of`, where the caller has them already.
     """
     if not chains:
         return {}
@@ -136,15 +128,12 @@ def stored_maps(
     maps_by_chain: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
     done = dict.fromkeys((piece.group for piece in pieces), 0)
     for piece in pieces:
-        if not piece.there and min(done.values()) and over():
-            break
         began = time.perf_counter()
         for chain, maps in zip(piece.group, _maps_of(piece, maker, store), strict=True):
             maps_by_chain[chain.name].append(maps)
         done[piece.group] = piece.rows.stop
         listen(piece, time.perf_counter() - began, min(done.values()))
-    whole = min(done.values())
-    return {name: torch.cat(parts)[:whole] for name, parts in maps_by_chain.items()}
+    return {name: torch.cat(parts) for name, parts in maps_by_chain.items()}
 
 
 class MapMaker:

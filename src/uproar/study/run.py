@@ -17,7 +17,7 @@ from uproar.study.plan import Plan, plan
 from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
 from uproar.study.run_job import Report
-from uproar.study.schedule import Deadline, ExpectedWork, Queue
+from uproar.study.schedule import Deadline, Queue
 from uproar.study.slurm_settings import SlurmRequest
 from uproar.study.spec import Study
 from uproar.study.submitit_executor import Submitit
@@ -48,12 +48,11 @@ def run_study(
     made_first = 0
     with _workers(study, store, jobs, ray, slurm) as runner:
         whole.pace = Pace(runner.workers)
-        expected = ExpectedWork(whole.pace)
-        for name, todo in _plans(study, store, settled, expected):
+        for name, todo, expected in _plans(study, store, settled):
             if deadline.over and whole.total:
                 break
             _begin(Store(store))  # not before the plan: a study that cannot run leaves no store
-            expected.begin(name, todo)
+            whole.pace.expect((job.like, job.cost) for job in expected.jobs)
             progress = _run(name, todo, runner, listen, deadline, whole.pace)
             whole.outcomes |= progress.outcomes
             whole.notices += progress.notices
@@ -86,51 +85,46 @@ FIRST = "evaluator of "
 """How the name of the part of a study begins that is run before the rest."""
 
 
-def _plans(
-    study: Study, store: str | Path, settled: Collection[Unit], expected: ExpectedWork
-) -> Iterator[tuple[str, Plan]]:
+def _plans(study: Study, store: str | Path, settled: Collection[Unit]) -> Iterator[tuple[str, Plan, Plan]]:
     """What to do one after the other: the given study or its interim analyses, then what its audits need.
 
-    Each is planned when what comes before it is done; what audits will need is `expected` before that.
-    What loads tables is imported late: the workers of a plain study should not wait for it.
+    Each is planned when what comes before it is done. Beside it stands what the time left is told of: the evaluator is
+    asked before the rest of a study, which waits for it. What loads tables is imported late: the workers of a plain
+    study should not wait for it.
     """
     check_fractions(study, Store(store).root)
     if study.until_decided:
         from uproar.study.adaptive import interim_studies
 
         for name, part in interim_studies(study, store):
-            yield name, plan(part, Store(store), settled)
+            todo = plan(part, Store(store), settled)
+            yield name, todo, todo
     else:
-        first, rest = _evaluator_part(study)
-        if first is not None and rest is not None:
-            expected.expect(study.name, plan(rest, Store(store), settled))
-            yield f"{FIRST}{study.name}", plan(first, Store(store), settled)
-        yield study.name, plan(study, Store(store), settled)
+        whole = plan(study, Store(store), settled)
+        first = _evaluator_part(study)
+        if first is not None:
+            yield f"{FIRST}{study.name}", plan(first, Store(store), settled), whole
+            whole = plan(study, Store(store), settled)
+        yield study.name, whole, whole
     if study.audits:
         from uproar.study.audit import audit_requests, needed_studies, needed_trials
-        from uproar.study.trials import plan_trials, seconds_per_trial
+        from uproar.study.trials import plan_trials
 
         requests = audit_requests(study)
-        studies, worlds = needed_studies(requests), needed_trials(requests)
-        for name, part in studies.items():
-            expected.expect(f"{AUDIT}{name}", plan(part, Store(store), settled))
-        for name, (trials, setting) in worlds.items():
+        for name, part in needed_studies(requests).items():
+            todo = plan(part, Store(store), settled)
+            yield f"{AUDIT}{name}", todo, todo
+        for name, (trials, setting) in needed_trials(requests).items():
             todo = plan_trials(trials, setting, Store(store))
-            if todo.jobs:  # a trial is no image: its time is measured
-                expected.pace.assume(todo.jobs[0].like, seconds_per_trial(trials))
-            expected.expect(f"{AUDIT}{name}", todo)
-        for name, part in studies.items():
-            yield f"{AUDIT}{name}", plan(part, Store(store), settled)
-        for name, (trials, setting) in worlds.items():
-            yield f"{AUDIT}{name}", plan_trials(trials, setting, Store(store))
+            yield f"{AUDIT}{name}", todo, todo
 
 
-def _evaluator_part(study: Study) -> tuple[Study | None, Study | None]:
-    """What a study asks of the evaluator, whose answer is wanted first, and what else it asks."""
-    protocols = study.protocol_list
-    parts = ([p.name for p in protocols if p.evaluator == first] for first in (True, False))
-    first, rest = (study.with_changes(protocols=names, audits=(), claims=()) if names else None for names in parts)
-    return (first.with_changes(metrics=()) if first else None), rest
+def _evaluator_part(study: Study) -> Study | None:
+    """What a study asks of the evaluator, whose answer is wanted first; None where it asks nothing else, or nothing."""
+    evaluators = [protocol.name for protocol in study.protocol_list if protocol.evaluator]
+    if not evaluators or len(evaluators) == len(study.protocol_list):
+        return None
+    return study.with_changes(protocols=evaluators, metrics=(), audits=(), claims=())
 
 
 @contextmanager
@@ -183,9 +177,9 @@ def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener, d
                 queue.end(job.id)
         if not under_way:
             continue
-        _note_running(runner, progress)
+        progress.running = runner.running()
         report = runner.next()
-        _note_running(runner, progress)
+        progress.running = runner.running()
         progress.where(runner.places(), "" if report is None else report.worker)
         if report is None:
             listen(progress)
@@ -195,16 +189,9 @@ def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener, d
         queue.end(report.job.id)
 
 
-def _note_running(runner: Executor, progress: Progress) -> None:
-    progress.running = runner.running()
-    for job in progress.running:
-        progress.pace.begin(job.id, job.like, job.cost)
-
-
 def _settle(report: Report, ended: dict[str, Report], progress: Progress, listen: Listener) -> None:
     ended[report.job.id] = report
-    progress.pace.end(report.job.id)
-    progress.pace.spent(report.job.like, report.job.cost, report.seconds, report.first)
+    progress.pace.spent(report.job.like, report.job.cost, report.seconds)
     progress.notices += report.notices
     kind = report.job.kind
     progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds

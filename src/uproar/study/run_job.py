@@ -15,7 +15,6 @@ from uproar.plugins.loading import describe_error
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Done, Failed, Outcome, ScoreCell, Skipped, Unit, by_estimator
 from uproar.study.job import Job, evaluator_of
-from uproar.study.settings import Setting
 
 ATTEMPTS = 3
 """How often a step is tried when files of the store vanish or are damaged under it."""
@@ -30,25 +29,17 @@ class Report:
     seconds: float
     notices: list[str] = field(default_factory=list)
     worker: str = ""
-    first: bool = False
-    """Whether its process had loaded nothing of the setting before, so that it took longer than its like will."""
-
-
-_met: set[Setting] = set()
-"""Settings of which this process has done a job."""
 
 
 def run_job(job: Job, root: str) -> Report:
     """Carry out a job against the store at `root`; errors become outcomes."""
     started = time.perf_counter()
-    first = job.setting not in _met
-    _met.add(job.setting)
     bench = bench_for(job.setting, root)
     with deterministic(bench.device):
         outcomes = _KINDS[job.kind](bench, job)
     faults = bench.store.faults
     notices, faults.notices = faults.notices, []
-    return Report(job, outcomes, time.perf_counter() - started, notices, first=first)
+    return Report(job, outcomes, time.perf_counter() - started, notices)
 
 
 def attempt(work: Callable[[], object], bench: Bench | None = None) -> Outcome:

@@ -1,14 +1,12 @@
-"""Scheduling of jobs: which are ready, how much work is expected, and whether the time budget is spent."""
+"""Scheduling of jobs: which are ready, and whether the time budget is spent."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
-from uproar.remaining_time import Key, Pace
 from uproar.study.job import Job
-from uproar.study.plan import Plan
 
 
 class Queue:
@@ -40,37 +38,3 @@ class Deadline:
     def over(self) -> bool:
         """Whether nothing new may begin."""
         return self.end is not None and time.monotonic() >= self.end
-
-
-class ExpectedWork:
-    """Tells a pace how much work there is: the plan of the study that runs, and the plans of audits that follow."""
-
-    def __init__(self, pace: Pace) -> None:
-        self.pace = pace
-        self.expected: dict[str, list[tuple[Key, float]]] = {}
-        self.counted: set[Hashable] = set()
-
-    def expect(self, name: str, todo: Plan) -> None:
-        """A study that comes later; what an earlier one makes anyway counts there."""
-        work = [(job.like, job.cost * self._new(job)) for job in todo.jobs]
-        self.expected[name] = work
-        for key, cost in work:
-            self.pace.expect(key, cost)
-
-    def begin(self, name: str, todo: Plan) -> None:
-        """A study begins: its jobs take the place of what was expected of it."""
-        for key, cost in self.expected.pop(name, ()):
-            self.pace.drop(key, cost)
-        for job in todo.jobs:
-            self._new(job)
-            self.pace.expect(job.like, job.cost)
-
-    def _new(self, job: Job) -> float:
-        """The share of a job that no study before makes; from now on it is made."""
-        parts: list[Hashable] = [*job.cells, *job.names] or [job.id]
-        mine: set[Hashable] = {
-            (job.setting, job.kind, job.seed, job.shard, job.crossed, job.test_only, part) for part in parts
-        }
-        new = len(mine - self.counted) / len(mine)
-        self.counted |= mine
-        return new
