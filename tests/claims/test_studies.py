@@ -127,7 +127,7 @@ def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypa
     claims = len(claims_named(["hooker2019"]))
     said = capsys.readouterr().out.replace("\n", " ")
     page = (tmp_path / "here" / "report.html").read_text()
-    assert "What papers claim" in page
+    assert "Claims of papers" in page
     assert "hooker2019:sg-sq" in page
     anchor = re.search(r'href="#(s\d+-verdicts)">evidence', page)
     assert anchor is not None
@@ -201,7 +201,7 @@ def test_tiny_studies_run_whole(name, tmp_path, commands):
     assert (ends["effect"] <= ends["high"]).all()
 
     page = (tmp_path / "report.html").read_text()
-    assert "What papers claim" in page
+    assert "Claims of papers" in page
     assert all(claim in page for claim in _names(paper))
     status = [*pd.read_csv(tmp_path / "results.csv")["status"]]
     if study_named(name).metrics:

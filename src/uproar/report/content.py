@@ -137,15 +137,18 @@ def recommended_in(answer: Answer) -> tuple[str, ...]:
     return (chosen,) if isinstance(chosen, str) else tuple(chosen or ())
 
 
-def deciding_chart(answer: Answer, values: pd.DataFrame, label: str, unit: str, higher: bool = True) -> Figure | None:
+def deciding_chart(
+    answer: Answer, roles: Mapping[str, str], values: pd.DataFrame, label: str, unit: str, higher: bool
+) -> Figure | None:
     """Every method by the metric that decides, with the baselines as a grey band.
 
     `values` has the columns name, value, low and high, the best first; `higher` says whether larger values are better.
     """
     methods = values[values["name"].isin(answer.methods)]
-    baselines = values[~values["name"].isin(answer.methods)].dropna(subset="value")
     if methods["value"].notna().sum() == 0:
         return None
+    free = [roles.get(str(name)) in ("baseline", "random") for name in values["name"]]
+    baselines = values[free].dropna(subset="value")
     chosen = recommended_in(answer)
     rows = []
     for row in methods.itertuples():

@@ -162,7 +162,7 @@ def inline(svg: bytes, key: str, label: str) -> Markup:
     described = Markup(' class="drawn" role="img" aria-label="{}" style="--width:{}px"').format(
         clean(label), int(width)
     )
-    rest = re.sub(r'( id="|href="#|url\(#)', rf"\1{key}-", rest)
+    rest = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{key}-", rest)
     coloured = re.sub("|".join(ON_DARK), lambda colour: f"var(--on{colour[0][1:]},{colour[0]})", rest)
     return Markup(f"{head}{described}>{coloured}")
 

@@ -77,7 +77,7 @@ def score_chapter(scores: Scores) -> Chapter:
         cost_part(scores.costs),
         Part("Provenance", record, "record"),
     ]
-    chart = deciding_chart(answer, *deciding_values(answer, evaluators, scores, {}))
+    chart = deciding_chart(answer, scores.roles, *deciding_values(answer, evaluators, scores, {}))
     few = few_images(images, answer)
     return Chapter("", "", answer, scores.quality, chart, few, tuple(part for part in parts if part is not None))
 
@@ -94,7 +94,7 @@ def deciding_values(
         if "evaluator" in metric.name:
             target = "label" if metric.name == "evaluator" else "answer"
             table = evaluators[target].table
-            shown = table[table["kind"] != "informed"].rename(columns={"estimator": "name", "score": "value"})
+            shown = table.rename(columns={"estimator": "name", "score": "value"})
             unit = f"bits of the {'label' if target == 'label' else 'prediction'} found"
             return shown[columns], metric.label, unit, True
         if scores is not None and metric.name in set(scores.table["metric"]):

@@ -87,7 +87,7 @@ def _chapter(view: StudyView, by_name: Styles, prefix: str) -> Chapter:
         Part("With and without retraining", tuple(retraining), "retraining") if retraining else None,
         cost_part(view.own(view.results.costs)),
     ]
-    chart = deciding_chart(answer, *deciding_values(answer, view.evaluators, scores, view.verdicts))
+    chart = deciding_chart(answer, view.roles, *deciding_values(answer, view.evaluators, scores, view.verdicts))
     there = tuple(part for part in parts if part is not None)
     few = few_images(images, answer)
     return Chapter(f"{view.task} · {view.model}", prefix, answer, view.quality, chart, few, there)
