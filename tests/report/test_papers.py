@@ -289,9 +289,7 @@ def test_published_shares_on_marks_are_possible_and_called_inferred(kind, publis
     task = f"semi-natural(digits, kind={kind})"
     wave = np.linspace(0.3, 0.5, 20)
     given = results(**scored({("attr_percent", name): wave for name in ("rect(ig)", "pooling(ig)")}, task))
-    (section,) = sections_of(given)
-    source = FigureSource(ClaimEvidence(given, task, MODEL), section, (), {})
-    (one,) = (figure for figure in figures_of_papers(source, ["li2024"])[0] if figure.name.endswith("-marks"))
+    one = exhibits(given, "li2024")["marks"]
     assert {row[0]: row[1] for row in one.table.rows} == published
     assert "inferred" in one.table.note
     assert all("inferred" in claim.published for claim in claims_named(["li2024:rect", "li2024:pooling"]))

@@ -54,7 +54,7 @@ def test_a_page_has_the_file_the_claims_and_the_figures(run, tmp_path):
     # the mean height between the lines: from 0 to 0.3 below up to 50 %, 0.3 below up to 90 %
     assert claim[2].startswith("−0.217 (")
     assert claim[3:5] == ["above 0.05", "3 replicates"]
-    assert cells(page, "`hooker2019:random-99`")[1:3] == ["not asked", "the study has no roar of random at 0.99"]
+    assert cells(page, "`hooker2019:random-99`")[1:3] == ["not tested", "the study has no roar of random at 0.99"]
     assert cells(page.partition("ROAR: accuracy points against random")[2], "| grad |")[1] == "worse than random"
     for link in re.findall(r"\]\(([^)#]+)\)", page):
         assert (tmp_path / link).stat().st_size > 0, link

@@ -131,12 +131,6 @@ class Chapter:
 # what studies and scores have in common
 
 
-def recommended_in(answer: Answer) -> tuple[str, ...]:
-    """The recommended methods; none where nothing can be recommended."""
-    chosen = answer.recommended
-    return (chosen,) if isinstance(chosen, str) else tuple(chosen or ())
-
-
 def deciding_chart(
     answer: Answer, roles: Mapping[str, str], values: pd.DataFrame, label: str, unit: str, higher: bool
 ) -> Figure | None:
@@ -149,11 +143,10 @@ def deciding_chart(
         return None
     free = [roles.get(str(name)) in ("baseline", "random") for name in values["name"]]
     baselines = values[free].dropna(subset="value")
-    chosen = recommended_in(answer)
     rows = []
     for row in methods.itertuples():
         behind = baselines["value"] >= row.value if higher else baselines["value"] <= row.value
-        style = GREEN if row.name in chosen else GREY if behind.any() else BLACK
+        style = GREEN if row.name in answer.recommended else GREY if behind.any() else BLACK
         rows.append(ForestRow(str(row.name), style, *map(number_or_none, (row.value, row.low, row.high))))
     ends = (baselines["value"].min(), baselines["value"].max()) if len(baselines) else None
     limits = limits_of([*(v for row in rows for v in (row.value, row.low, row.high)), *(ends or ())])
@@ -167,14 +160,14 @@ def answer_part(answer: Answer) -> Part | None:
     table = answer.table
     if table.empty:
         return None
-    chosen = recommended_in(answer)
-    shown = table.drop(columns=[c for c in ("recommended", "not_checked") if c in table])
+    shown = table.drop(columns="recommended")
     shown = shown.loc[:, [not (shown[c].isna().all() or shown[c].eq("").all()) for c in shown]]
     if "seconds" in shown:
         shown = shown.assign(seconds=[number(1000 * s, 2) for s in shown["seconds"]])
     renamed = {"group": "rank group", "passes": "passes per image", "seconds": "ms per image"}
+    renamed |= {one.label: f"{one.label} (not reliable here)" for one in answer.metrics if one.unreliable}
     frame = as_text(shown.rename(columns=renamed))
-    frame["method"] = [f"✓ {m}" if m in chosen else m for m in frame["method"]]
+    frame["method"] = [f"✓ {m}" if m in answer.recommended else m for m in frame["method"]]
     caption = "Methods by metric: significantly better than every model-free baseline, or not."
     note = "Methods that share a letter (rank group) are not significantly different. ✓ recommended."
     return Part("Methods by metric", (Table(frame, caption, "answer", note), *answer.details), "answer")
@@ -278,7 +271,7 @@ def few_images(images: Images | None, answer: Answer, most: int = 3) -> Images |
         return None
     free = [name for name in images.methods if name not in answer.methods]
     baseline = next((name for name in (*BASELINES, *free) if name in free), None)
-    wanted = [*recommended_in(answer)[:1], *answer.methods[:1], baseline, *answer.methods[-1:]]
+    wanted = [*answer.recommended[:1], *answer.methods[:1], baseline, *answer.methods[-1:]]
     methods = tuple(dict.fromkeys(name for name in wanted if name in images.methods))[:3]
     maps = "maps"
     rows = [ImageRow(r.caption, r.pixels, {maps: r.tiles[maps]}, {}) for r in images.rows if maps in r.tiles]

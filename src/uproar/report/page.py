@@ -121,10 +121,13 @@ def marked_up(words: str) -> Markup:
     return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(pieces))
 
 
-def _lead(sentence: str) -> tuple[str, str]:
-    """The first clause of the recommendation, which is its headline, and the rest."""
-    match = re.match(r"(.*?)[;.](?:\s+)(.*)", clean(sentence))
-    return (match[1], match[2][:1].upper() + match[2][1:]) if match else (clean(sentence).rstrip("."), "")
+def _lead(lines: Sequence[str]) -> tuple[str, list[str], str]:
+    """The recommendation's first clause, which is the headline; its other lines; and a possible shortcut."""
+    shortcut = next((clean(line) for line in lines if line.startswith("Possible shortcut")), "")
+    first, *others = (clean(line) for line in lines if clean(line) != shortcut)
+    match = re.match(r"(.*?)[;.]\s+(.*)", first)
+    head, rest = (match[1], match[2][:1].upper() + match[2][1:]) if match else (first.rstrip("."), "")
+    return head, [line for line in (rest, *others) if line], shortcut
 
 
 def _address(pixels: np.ndarray) -> str:

@@ -64,6 +64,8 @@ def read_archive(folder: Path) -> Scores:
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         table = pd.read_csv(folder / "scores.csv")
+        if "role" not in table:
+            raise KeyError("an earlier version wrote them")
         pairs = pd.read_csv(folder / "comparisons.csv")
         pairs = pairs.assign(note=pairs.get("note", pd.Series(dtype=object)).astype(object).fillna(""))
         per_image = pd.read_parquet(folder / "per_image.parquet")

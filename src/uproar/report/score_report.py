@@ -63,7 +63,7 @@ FILES = {
 def score_chapter(scores: Scores) -> Chapter:
     """The report of scores alone."""
     by_name, answer = styles(scores.table["method"]), scores.answer
-    evaluators = {target: EvaluatorScores(bits, target=target) for target, bits in scores.evaluations.items()}
+    evaluators = scores.evaluators
     images = score_images(scores)
     judged = [b for t, own in evaluators.items() if len(own.verdicts) for b in evaluator_blocks(t, own, by_name)]
     notices = [f"- {clean(notice)}" for notice in scores.notices]
@@ -88,26 +88,27 @@ def deciding_values(
     scores: Scores | None,
     verdicts: Mapping[str, pd.DataFrame],
 ) -> tuple[pd.DataFrame, str, str, bool]:
-    """The values of every method and baseline by the first metric that decides; its name, unit and direction."""
+    """The values of every method and baseline by the metric that decides, or would; its name, unit and direction."""
     columns = ["name", "value", "low", "high"]
-    for metric in answer.deciding[:1]:
+    for metric in (answer.deciding or answer.metrics)[:1]:
+        label = f"{metric.label}{' (not reliable here)' * bool(metric.unreliable)}"
         if "evaluator" in metric.name:
             target = "label" if metric.name == "evaluator" else "answer"
             table = evaluators[target].table
             shown = table.rename(columns={"estimator": "name", "score": "value"})
             unit = f"bits of the {'label' if target == 'label' else 'prediction'} found"
-            return shown[columns], metric.label, unit, True
+            return shown[columns], label, unit, True
         if scores is not None and metric.name in set(scores.table["metric"]):
             rows = scores.table[scores.table["metric"] == metric.name].rename(columns={"method": "name"})
             higher = bool(rows["higher_is_better"].iloc[0])
             unit = f"{shortened(metric.label)} ({'higher' if higher else 'lower'} is better)"
-            return rows.sort_values("value", ascending=not higher)[columns], metric.label, unit, higher
+            return rows.sort_values("value", ascending=not higher)[columns], label, unit, higher
         if metric.name in verdicts:
             frame = verdicts[metric.name].rename(columns={"estimator": "name", "advantage": "value"})
             random = pd.DataFrame([{"name": BASELINE, "value": 0.0}])
             rows = pd.concat([frame[columns], random], ignore_index=True)
             rows[columns[1:]] *= 100
-            return rows, metric.label, "points better than random", True
+            return rows, label, "points better than random", True
     return pd.DataFrame(columns=columns), "", "", True
 
 

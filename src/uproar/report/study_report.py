@@ -25,18 +25,7 @@ from uproar.report.content import (
     pairs_table,
 )
 from uproar.report.drawing import map_colours
-from uproar.report.formatting import (
-    NOTHING,
-    clean,
-    level_text,
-    listed,
-    number,
-    p_value,
-    percent,
-    points,
-    slug,
-    with_interval,
-)
+from uproar.report.formatting import NOTHING, clean, level_text, listed, p_value, percent, points, slug, with_interval
 from uproar.report.paper_figures import FigureSource, UndrawnFigure, figures_of_papers
 from uproar.report.score_report import deciding_values, metric_curves, metric_part, pair_folds
 from uproar.report.study_figures import (
@@ -49,7 +38,7 @@ from uproar.report.study_figures import (
     retraining_figures,
     verdict_figure,
 )
-from uproar.results.claim_outcome import Judgement, Measure
+from uproar.results.claim_outcome import Judgement
 from uproar.results.finding import Finding
 from uproar.results.recovery import recovery_words
 from uproar.results.study import Results
@@ -211,14 +200,6 @@ def effect(interval: Interval) -> str:
     if interval.low != interval.low:
         ends = f"no interval: {interval.note}" if interval.note else "no interval"
     return f"{interval.value:+.3f} ({ends})".replace("-", "−")
-
-
-def claim_test(measure: Measure) -> str:
-    """The test of a claim's number against the nearer end of the claimed range; nothing for a number that is exact."""
-    if measure.interval.half_width == 0 or p_value(measure.p) == NOTHING:
-        return ""
-    p = p_value(measure.p)
-    return f"df {number(measure.interval.df, 2)}, p {p if p.startswith('<') else f'= {p}'}"
 
 
 def _paper_part(view: StudyView, by_name: Styles) -> Part | None:
