@@ -33,7 +33,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
-
 class Golden:
     """One file of golden arrays, as tensors."""
 
