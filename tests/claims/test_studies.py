@@ -11,7 +11,7 @@ import pytest
 from uproar.claims import claims_named, papers_with_claims
 from uproar.claims.registry import PART_SUFFIX
 from uproar.cli.app import _exit_code
-from uproar.data.catalogue import CATALOGUE
+from uproar.data.locations import CATALOGUE
 from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
 from uproar.results.claim_outcome import OUTCOMES

@@ -38,7 +38,7 @@ from uproar.cli.progress import Watch, of_study, watched
 from uproar.cli.report import written
 from uproar.errors import BadInput
 from uproar.remaining_time import duration, seconds_of
-from uproar.storage.urls import public_command
+from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
     from uproar.results.scores import Scores

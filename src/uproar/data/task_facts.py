@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from uproar.data.catalogue import CATALOGUE, public_dataset
-from uproar.data.locations import find, missing_message
+from uproar.data.locations import CATALOGUE, find, missing_message, public_dataset
 from uproar.data.registry import load, tasks
 from uproar.errors import BadInput, one_line
 from uproar.expression import Call, parse

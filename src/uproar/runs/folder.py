@@ -14,8 +14,7 @@ from uproar.paths import user_path
 from uproar.plugins.loading import source_hash
 from uproar.runs.other_folders import RECORD
 from uproar.runs.record import WallTime, read_record
-from uproar.storage.backends import write_file
-from uproar.storage.urls import is_hidden, public
+from uproar.storage.backends import is_hidden, public, write_file
 from uproar.study.bundled import shipped_studies, summary
 from uproar.study.spec import Study, study_of
 
