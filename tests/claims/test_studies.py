@@ -11,8 +11,6 @@ import pytest
 from uproar.claims import claims_named, papers_with_claims
 from uproar.claims.registry import PART_SUFFIX
 from uproar.cli.app import _exit_code
-from uproar.data.locations import CATALOGUE
-from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
 from uproar.results.claim_outcome import OUTCOMES
 from uproar.study.bundled import shipped_studies, study_named, summary
@@ -72,28 +70,6 @@ def test_random_alone_is_removed_further():
     assert cells == {(p, e, 0.5) for p in ("roar", "kar") for e in ("random", "grad")} | {("roar", "random", 0.9)}
     with pytest.raises(BadInput, match=r"fraction 0.5 is listed twice"):
         study.with_changes(random_fractions=(0.5,))
-
-
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_declared_sizes_follow_the_options(name, no_data):
-    whole = task_facts(name)
-    assert (whole.train, whole.test) == CATALOGUE[name].counts
-    some = task_facts(f"{name}(train=1000, test=500)")
-    assert (some.train, some.test, some.classes) == (1000, 500, whole.classes)
-
-
-def test_declared_sizes_are_those_of_the_classes_kept(no_data):
-    some = task_facts("tiny-imagenet(only=[n01641577, n02106662, n02124075])")
-    assert (some.train, some.test, some.classes) == (1500, 150, 3)
-    fewer = task_facts("tiny-imagenet(only=[n01641577, n02106662], test=60)")
-    assert (fewer.train, fewer.test, fewer.classes) == (1000, 60, 2)
-
-
-def test_tasks_of_the_package_are_simply_loaded():
-    assert task_facts("digits").shape == (1, 8, 8)
-    assert task_facts("digits").missing == ""
-    marked = task_facts("semi-natural(planted(size=32, train=64, test=32), kind=stripes)")
-    assert (marked.train, marked.test, marked.shape) == (64, 32, (1, 32, 32))
 
 
 def test_running_without_the_weights_is_refused_before_anything_is_written(no_data, capsys):
