@@ -84,7 +84,7 @@ def test_audits_are_on_the_page_with_their_figures(run, tmp_path):
         "misleads",
         "They come again.",
         plots=(plot,),
-        audit="mistakes",
+        audit="leakage",
         title="Whose",
         question="Whose?",
         task=task,
