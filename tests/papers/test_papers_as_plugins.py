@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
 import uproar
-from uproar.bibliography import papers
-from uproar.claims.registry import claims, papers_with_claims, read_texts
+from tests.claims.made import MODEL, TASK, accuracies, results
+from uproar.bibliography import papers, read_beside
+from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.measures import MEASURES
+from uproar.claims.registry import claims, claims_named, papers_with_claims, read_claims
 from uproar.cli.app import _exit_code
+from uproar.report.document import chapters_of
 from uproar.report.paper_figures import figures
-from uproar.report.study_report import chapters_of
 from uproar.study.bundled import shipped_studies, study_named
 from uproar.training.recipe import Recipe, recipes
 
@@ -84,8 +87,8 @@ def test_a_plugin_declares_a_paper_with_claim_recipe_figure_and_study(plugin):
     assert (judgement.claim, judgement.paper) == ("author2030:grad", "Author et al. 2030")
     assert judgement.outcome == "holds"
     (chapter,) = chapters_of(results)
-    table = chapter.tables()["paper-author2030-numbers"]
-    assert "(Author et al. 2030, Table 1)" in table.caption
+    (drawn,) = chapter.paper_figures
+    assert (drawn.name, drawn.paper, drawn.place) == ("paper-author2030-numbers", "Author et al. 2030", "Table 1")
 
 
 def test_the_command_line_lists_what_a_plugin_declares_for_a_paper(plugin, capsys):
@@ -100,11 +103,33 @@ def test_a_study_and_a_recipe_of_a_plugin_are_known_to_the_command_line(plugin, 
     capsys.readouterr()
 
 
-def test_every_claim_in_the_data_of_a_paper_has_a_test():
+def test_claims_are_data_with_a_measure_that_takes_their_fields():
     for paper in papers_with_claims():
-        module = importlib.import_module(f"uproar.papers.{paper}.claims")
+        data = read_beside(str(Path(uproar.__file__).parent / "papers" / paper / "claims.py"), "claims.toml")
+        fields = {what: one for what, one in data.items() if what not in ("shared", "twin")}
         declared = {name.partition(":")[2].removesuffix("-controlled") for name in claims if name.startswith(paper)}
-        assert declared == set(read_texts(module.__file__)), paper
+        assert declared == set(fields), paper
+        for what, one in fields.items():
+            taken = inspect.signature(MEASURES[one["measure"]]).parameters
+            own = set(one) - {"place", "says", "published", "measure", "holds", "above", "below"}
+            assert own <= set(taken) and {"above", "below"} & set(one), (paper, what)
+            needed = {name for name, p in taken.items() if p.kind == p.KEYWORD_ONLY and p.default is p.empty}
+            assert needed <= own, (paper, what)
+
+
+def test_a_paper_of_ones_own_has_claims_as_data(tmp_path):
+    (tmp_path / "claims.toml").write_text(
+        '[shared]\nmine = ["ig"]\n[ig]\nplace = "1"\nsays = "IG is no worse."\npublished = "no"\n'
+        'measure = "advantage"\nof = "@mine"\nabove = -0.9\n'
+    )
+    read_claims("mine2031", str(tmp_path / "any.py"))
+    try:
+        (one,) = claims_named(["mine2031"])
+        cells = accuracies({"roar": {"random": {0.5: 0.5}, "ig": {0.5: 0.4}}}, 0.01)
+        judged = one.judge(ClaimEvidence(results(cells), TASK, MODEL))
+        assert (judged.outcome, judged.deciding.interval.value > 0) == ("holds", True)
+    finally:
+        del claims._entries["mine2031:ig"]
 
 
 def test_no_other_part_of_the_package_names_a_paper():

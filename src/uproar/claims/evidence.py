@@ -76,15 +76,19 @@ class ClaimEvidence:
     # names
 
     def estimator(self, wanted: str, protocol: str | None = None) -> str:
-        """The study's name of an estimator, whatever its options; `protocol` is where it must have cells."""
+        """The study's name of an estimator, whatever its options, or of the first of `a|b` that it has.
+
+        `protocol` is where it must have cells.
+        """
         if protocol not in self._names:
             some = self.cells if protocol is None else self.cells[self.cells["protocol"] == protocol]
             names = [*some["estimator"].unique(), *([] if protocol else self._scored)]
             self._names[protocol] = {without_options(str(name)): str(name) for name in reversed(names)}
-        if wanted in self._names[protocol]:
-            return self._names[protocol][wanted]
+        for choice in wanted.split("|"):
+            if choice in self._names[protocol]:
+                return self._names[protocol][choice]
         where = "" if protocol is None else f" under {protocol}"
-        raise NotApplicable(f"the study has no {wanted}{where}")
+        raise NotApplicable(f"the study has no {wanted.replace('|', ' or ')}{where}")
 
     def available(self, wanted: Iterable[str], protocol: str | None = None) -> list[str]:
         """Those of some estimators that the study has, by what they are."""
@@ -99,7 +103,7 @@ class ClaimEvidence:
         """Those of some estimators that the study has not, as parts of a claim that cannot be asked."""
         there = set(self.available(wanted := tuple(wanted), protocol))
         where = "" if protocol is None else f" under {protocol}"
-        return [Missing(f"the study has no {name}{where}") for name in wanted if name not in there]
+        return [Missing(f"the study has no {name.replace('|', ' or ')}{where}") for name in wanted if name not in there]
 
     @functools.cached_property
     def _scored(self) -> list[str]:
@@ -170,7 +174,7 @@ class ClaimEvidence:
         table = self.accuracy(protocol, estimator)
         near = [t for t in table.columns if abs(t - fraction) < 1e-9]
         if not near:
-            raise NotApplicable(f"the study has no {protocol} of {estimator} at {fraction:g}")
+            raise NotApplicable(f"the study has no {protocol} of {self.estimator(estimator, protocol)} at {fraction:g}")
         return table[near[0]]
 
     def over_replicates(self, what: str, values: pd.Series, **claimed: Unpack[Range]) -> Measure:

@@ -1,27 +1,30 @@
 """The registry of claims: how a claim of a paper is declared, and how its outcome follows from the results of a study.
 
+The claims of a paper are data: `read_claims("author2030", __file__)` declares those in the file `claims.toml` beside a
+module (`uproar.claims.measures` says what one looks like). A claim that needs code of its own is a function:
+
     @claim("author2030:sg-sq", place="4.2.3, Figure 5", says="Squaring and averaging ... far outperforms ...",
            published="10.78 ± 7.85 % at 90 % removed, random 63.71")
     def sg_sq(evidence):
         return every(evidence.area("roar", "sg_sq(grad)", above=0.05))
 
-The test is a function of what a study found for one task and model, and of nothing else. A claim holds where the whole
-95 % interval of its number lies in the claimed range, does not hold where all of the interval lies outside, and is
-undecided otherwise; with several numbers the level allows for their number (`every`, `most`). A test raises
-`NotApplicable` where the study lacks what it needs. Where it lacks only some of the parts the claim is not tested
-either, and what the others say is a judgement under a name of its own, `paper:what-in-part`, with outcomes of its own:
-"holds in part", "does not hold in part", "undecided in part".
+A claim holds where the whole 95 % interval of its number lies in the claimed range, does not hold where all of the
+interval lies outside, and is undecided otherwise; with several numbers the level allows for their number (`every`,
+`most`). Where the study lacks what a claim needs it is not tested; where it lacks only some of the parts, the outcome
+is that of the others, "in part".
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from uproar.bibliography import read_beside, title_of
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.measures import MEASURES
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.registry import Registry
 from uproar.results.claim_outcome import IN_PART, Decision, Judgement, Measure, Missing
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 claims = Registry("claim", "uproar.claims", ("uproar.papers.*.claims",))
 _ORDER = itertools.count()
 T = TypeVar("T")
+Test = Callable[[ClaimEvidence], Decision]
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,8 @@ class Claim:
         """The paper's title, or the first half of the claim's name where nobody has declared the paper."""
         return title_of(paper_of(self.name))
 
-    def judge(self, evidence: ClaimEvidence) -> list[Judgement]:
-        """What became of it on one task and model; a second judgement where only some of its parts were asked."""
+    def judge(self, evidence: ClaimEvidence) -> Judgement:
+        """What became of it on one task and model."""
         about: dict[str, Any] = {
             "claim": self.name,
             "paper": self.paper,
@@ -63,37 +67,16 @@ class Claim:
         try:
             decision = self.test(evidence)
         except NotApplicable as error:
-            return [Judgement(outcome="not tested", reason=one_line(error), **about)]
-        numbers: dict[str, Any] = {
-            "outcome": decision.outcome,
-            "measures": decision.measures,
-            "deciding": decision.deciding,
-            "evidence": decision.evidence,
-        }
-        if not decision.missing:
-            return [Judgement(**numbers, **about)]
+            return Judgement(outcome="not tested", reason=one_line(error), **about)
         lacking = "; ".join(dict.fromkeys(part.reason for part in decision.missing))
-        part = {
-            "claim": in_part(self.name),
-            "says": f"{self.says} Asked in part: {lacking}.",
-            "outcome": IN_PART[decision.outcome],
-        }
-        reason = f"only some of its parts can be asked ({in_part(self.name)}): {lacking}"
-        return [
-            Judgement(outcome="not tested", reason=reason, **about),
-            Judgement(reason=f"asked in part: {lacking}", **about | numbers | part),
-        ]
-
-
-PART_SUFFIX = "-in-part"
-
-
-def in_part(claim: str) -> str:
-    """The name of what is judged where a study can ask only some parts of a claim."""
-    return f"{claim}{PART_SUFFIX}"
-
-
-Test = Callable[[ClaimEvidence], Decision]
+        return Judgement(
+            outcome=IN_PART[decision.outcome] if lacking else decision.outcome,
+            measures=decision.measures,
+            deciding=decision.deciding,
+            evidence=decision.evidence,
+            reason=f"tested in part: {lacking}" if lacking else "",
+            **about,
+        )
 
 
 def claim(name: str, *, place: str, says: str, published: str) -> Callable[[Test], Test]:
@@ -106,15 +89,46 @@ def claim(name: str, *, place: str, says: str, published: str) -> Callable[[Test
     return keep
 
 
-def read_texts(file: str) -> dict[str, dict[str, str]]:
-    """The texts of a paper's claims by name, from `claims.toml` beside a file: `place`, `says` and `published`."""
-    return read_beside(file, "claims.toml")
+def read_claims(paper: str, file: str) -> None:
+    """Declare the claims of a paper in `claims.toml` beside a file.
+
+    A field "@name" is what the table [shared] has under that name. A claim whose text has {where} is declared twice,
+    the second time with the fields of the table [twin].
+    """
+    data = read_beside(file, "claims.toml")
+    shared, twin = data.pop("shared", {}), data.pop("twin", None)
+    for what, fields in data.items():
+        forms = [("", {}, "")]
+        if "{where}" in fields["says"]:
+            changes = {key: value for key, value in twin.items() if key not in ("suffix", "where")}
+            forms = [("", {}, twin["where"][0]), (twin["suffix"], changes, twin["where"][1])]
+        for suffix, changes, where in forms:
+            own = _resolved({**fields, **changes}, shared)
+            about = {key: own.pop(key) for key in ("place", "says", "published")}
+            about["says"] = about["says"].replace("{where}", where)
+            claim(f"{paper}:{what}{suffix}", **about)(functools.partial(_decide, fields=own))
 
 
-def claims_of(paper: str, file: str) -> Callable[[str], Callable[[Test], Test]]:
-    """How the claims of a paper are declared whose texts stand beside a file: `declare("what")(test)`."""
-    texts = read_texts(file)
-    return lambda what: claim(f"{paper}:{what}", **texts[what])
+def read_shared(file: str) -> dict[str, Any]:
+    """What the claims of a paper share, e.g. lists of estimators, for its figures."""
+    return dict(read_beside(file, "claims.toml")["shared"])
+
+
+def _resolved(value: Any, shared: Mapping[str, Any]) -> Any:
+    if isinstance(value, str) and value.startswith("@"):
+        return shared[value[1:]]
+    if isinstance(value, Mapping):
+        return {key: _resolved(one, shared) for key, one in value.items()}
+    return [_resolved(one, shared) for one in value] if isinstance(value, list) else value
+
+
+def _decide(evidence: ClaimEvidence, fields: Mapping[str, Any]) -> Decision:
+    """The outcome of a claim that is given as data: its measure's numbers together."""
+    rest = {key: value for key, value in fields.items() if key not in ("measure", "holds", "above", "below")}
+    claimed = {key: fields[key] for key in ("above", "below") if key in fields}
+    parts = MEASURES[fields["measure"]](evidence, claimed, **rest)
+    together = most if fields.get("holds") == "most" else every
+    return together(*parts, evidence=fields.get("audit", ""))
 
 
 def paper_of(claim: str) -> str:
@@ -155,11 +169,8 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
     settings = [ClaimEvidence(results, task, model) for task, model in results.settings]
     judgements = []
     for one in claims_named(names):
-        every_setting = [judgement for evidence in settings for judgement in one.judge(evidence)]
-        whole = [judgement for judgement in every_setting if judgement.claim == one.name]
-        answered = [judgement for judgement in whole if judgement.outcome != "not tested"]
-        judgements += answered or whole[:1]
-        judgements += [judgement for judgement in every_setting if judgement.claim != one.name]
+        each = [one.judge(evidence) for evidence in settings]
+        judgements += [judgement for judgement in each if judgement.outcome != "not tested"] or each[:1]
     return judgements
 
 
@@ -169,14 +180,6 @@ def if_applicable(make: Callable[[], T], otherwise: T) -> T:
         return make()
     except NotApplicable:
         return otherwise
-
-
-def part(make: Callable[..., Measure], *args: Any, **options: Any) -> Measure | Missing:
-    """One of a claim's numbers, or why the study cannot say it: `part(evidence.area, "roar", "ig", above=0.0)`."""
-    try:
-        return make(*args, **options)
-    except NotApplicable as error:
-        return Missing(one_line(error))
 
 
 def every(*parts: Measure | Missing, evidence: str = "") -> Decision:

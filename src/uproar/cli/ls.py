@@ -17,7 +17,8 @@ from uproar.cli.console import output, table
 from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import print_next
 from uproar.cli.options import DataRoot, Plugins
-from uproar.data.locations import CATALOGUE, find
+from uproar.data.catalogue import CATALOGUE
+from uproar.data.locations import find
 
 
 class Kind(StrEnum):

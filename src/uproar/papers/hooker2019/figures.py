@@ -8,10 +8,9 @@ from functools import partial
 
 import pandas as pd
 
-from uproar.claims.registry import if_applicable
+from uproar.claims.registry import if_applicable, read_shared
 from uproar.errors import NotApplicable
-from uproar.papers.hooker2019.claims import CONTROLLED, KAR, ROAR, SINGLE, UNTRAINED
-from uproar.report.figures import Chart, Figure, Pictures, Series, Style, share_limits, styles
+from uproar.report.figures import Chart, Figure, Pictures, Series, share_limits
 from uproar.report.formatting import LEVEL, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
@@ -24,11 +23,16 @@ from uproar.report.paper_figures import (
     paper_figure,
     share,
 )
-from uproar.report.study_figures import retraining_figures, with_best, x_label
+from uproar.report.study_figures import retraining_figures, series_of, with_best, x_label
+from uproar.report.style import Style, styles
 from uproar.statistics.design import BASELINE
 from uproar.wording import series
 
 PAPER = "hooker2019"
+ROAR, KAR, UNTRAINED, CONTROLLED = "roar", "kar", "roar:no-retrain", "decoupled"
+RANDOM = f"bernoulli|{BASELINE}"
+"""Coin flips, as in the paper, or a random ranking."""
+SINGLE = read_shared(__file__)["single"]
 NAMES = {"grad": "Grad", "guided_backprop": "GB", "ig": "IG"}
 VARIANTS = {"single": "{}", "SG": "sg({})", "SQ": "sq({})", "SG-SQ": "sg_sq({})", "VAR": "var({})"}
 """What is done to a single estimate, as the paper calls it; VAR is from its NeurIPS version."""
@@ -55,7 +59,7 @@ def _styles() -> dict[str, Style]:
 
 def _variants(source: FigureSource, base: str, protocol: str) -> dict[str, str]:
     """Those that have a curve, by variant; the report's names."""
-    there = set(source.view.intervals[protocol]["estimator"]) if protocol in source.view.intervals else ()
+    there = set(source.section.curves[protocol]["estimator"]) if protocol in source.section.curves else ()
     labels = {}
     for variant, form in VARIANTS.items():
         for wanted in source.evidence.available([form.format(base)], protocol):
@@ -74,15 +78,15 @@ def _chart(source: FigureSource, base: str, protocol: str) -> Chart | None:
     return Chart(
         f"{TITLES[protocol]}: {NAMES[base]}{also}",
         tuple(series),
-        x_label(source.view, protocol),
+        x_label(source.section, protocol),
         "test accuracy",
         (0.0, 1.0),
-        level=source.view.chance,
+        level=source.section.chance,
     )
 
 
 def _line(source: FigureSource, protocol: str, label: str, name: str, style: Style) -> Series:
-    return replace(source.series(protocol, label), label=name, style=style)
+    return replace(series_of(source.section, protocol, label), label=name, style=style)
 
 
 def _share_axis(charts: Sequence[Chart], chance: float | None) -> tuple[Chart, ...]:
@@ -104,7 +108,7 @@ def _reached(source: FigureSource, t: float) -> dict[str, float]:
     labels = {"random": BASELINE}
     for base in SINGLE:
         labels |= {name_of(base, variant): label for variant, label in _variants(source, base, ROAR).items()}
-    return {name: source.accuracy(ROAR, label, t) for name, label in labels.items()}
+    return {name: source.section.accuracy(ROAR, label, t) for name, label in labels.items()}
 
 
 @paper_figure(PAPER, "Figures 5 and 6")
@@ -123,7 +127,7 @@ def ensembles(source: FigureSource) -> PaperFigure:
         "roar-kar",
         _curves_title(source),
         reading,
-        Figure(_share_axis(charts, source.view.chance), columns),
+        Figure(_share_axis(charts, source.section.chance), columns),
         _published(source),
     )
 
@@ -171,8 +175,8 @@ def _range(protocol: str, t: float) -> Callable[[FigureSource], str]:
 
 PUBLISHED: tuple[tuple[str, str, Callable[[FigureSource], str]], ...] = (
     ("nothing removed", "76.16 ± 0.15 %", _accuracy(BASELINE, 0.0)),
-    ("random, 90 % removed", "63.71 ± 0.13 %", _accuracy(BASELINE, 0.9)),
-    ("random, 99 % removed", "45.40 %", _accuracy(BASELINE, 0.99)),
+    ("random, 90 % removed", "63.71 ± 0.13 %", _accuracy(RANDOM, 0.9)),
+    ("random, 99 % removed", "45.40 %", _accuracy(RANDOM, 0.99)),
     ("Grad, 90 % removed", "67.76 %", _accuracy("grad", 0.9)),
     ("IG, 90 % removed", "67.52 %", _accuracy("ig", 0.9)),
     ("SG-SQ-Grad, 90 % removed", "10.78 ± 7.85 %", _accuracy("sg_sq(grad)", 0.9)),
@@ -190,7 +194,7 @@ PUBLISHED: tuple[tuple[str, str, Callable[[FigureSource], str]], ...] = (
 
 
 def _published(source: FigureSource) -> ComparisonTable:
-    data = f"{source.view.task}, {source.view.model}"
+    data = f"{source.section.task}, {source.section.model}"
     return ComparisonTable(
         ("test accuracy after retraining", "published (ImageNet, ResNet-50)", f"here ({data})"),
         tuple(
@@ -206,13 +210,13 @@ def _published(source: FigureSource) -> ComparisonTable:
 @paper_figure(PAPER, "Figure 4")
 def retraining(source: FigureSource) -> PaperFigure:
     """Single estimates with and without retraining."""
-    figures = {figure.subject: figure for figure in retraining_figures(source.view, source.styles)}
+    figures = {figure.subject: figure for figure in retraining_figures(source.section)}
     names = [source.label(n, UNTRAINED) for n in source.evidence.available((BASELINE, *NAMES), UNTRAINED)]
     charts = tuple(c for n in names for c in figures[ROAR].charts if c.title == n) if ROAR in figures else ()
     if not any(chart.title != BASELINE for chart in charts):
         raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
     t = _deepest(source)
-    reached = source.accuracy
+    reached = source.section.accuracy
     gaps = [reached(ROAR, chart.title, t) - reached(UNTRAINED, chart.title, t) for chart in charts]
     title = (
         f"With {percent(t, 0)} removed, retraining brings back {points(min(gaps), signed=False)} to "

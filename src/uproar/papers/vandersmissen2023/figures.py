@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from uproar.bibliography import read_beside
+from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.measures import methods, metric_of, settings_of
 from uproar.claims.names import read_higher, without_options
-from uproar.claims.registry import if_applicable
+from uproar.claims.registry import if_applicable, read_shared
 from uproar.errors import NotApplicable
-from uproar.papers.vandersmissen2023.claims import (
-    COARSE,
-    SPARSE,
-    Metric,
-    average_drop,
-    binary_drop,
-    blurred_forms,
-    deletion,
-    insertion,
-    methods,
-    pointing_game,
-    road,
-    settings_of,
-)
 from uproar.report.figures import Chart, Figure, HeatMap, number_or_none
 from uproar.report.formatting import LEVEL, NOTHING, known, number
-from uproar.report.paper_figures import ComparisonTable, Draw, FigureSource, PaperFigure, metric_chart, paper_figure
+from uproar.report.paper_curves import metric_chart
+from uproar.report.paper_figures import ComparisonTable, Draw, FigureSource, PaperFigure, paper_figure
 
 PAPER = "vandersmissen2023"
 PUBLISHED = read_beside(__file__, "published.toml")
 METHODS: dict[str, str] = PUBLISHED["methods"]
 """Our names of the methods, and the paper's."""
+SHARED = read_shared(__file__)
+SPARSE, COARSE = SHARED["sparse"], SHARED["coarse"]
+
+Metric = Callable[[ClaimEvidence], str]
+"""Finds the study's name of a metric."""
+insertion, deletion, road, pointing_game, average_drop, binary_drop = (
+    partial(metric_of, wanted=SHARED[name])
+    for name in ("insertion", "deletion", "road", "pointing_game", "average_drop", "binary_drop")
+)
 CURVES: tuple[tuple[str, Metric, str], ...] = (("insertion", insertion, "higher"), ("deletion", deletion, "lower"))
 
 
@@ -97,7 +96,7 @@ def _scores(source: FigureSource) -> ComparisonTable:
         rows.append((f"{what}, here", *(number(areas[n], 3) if n in areas else NOTHING for n in METHODS)))
     missing = [label for name, label in METHODS.items() if name not in there]
     without = f" The study has no {', '.join(missing)}." if missing else ""
-    data = f"{source.view.model} on {source.view.task}"
+    data = f"{source.section.model} on {source.section.task}"
     note = f"Published: ResNet-50 on 5,000 ImageNet images; here: {data}.{without}"
     return ComparisonTable(("", *METHODS.values()), tuple(rows), note)
 
@@ -226,7 +225,9 @@ def _three(value: float) -> str:
 @paper_figure(PAPER, "Figure 4")
 def blurred(source: FigureSource) -> PaperFigure:
     """IG and SmoothGrad before and after blurring."""
-    pairs = blurred_forms(source.evidence)
+    plain = source.evidence.available(("ig", "sg(grad)"))
+    forms = {name: source.evidence.available([f"coarse({name})", f"gaussian({name})"]) for name in plain}
+    pairs = {name: blurs[0] for name, blurs in forms.items() if blurs}  # the paper's blur comes first
     if not pairs:
         raise NotApplicable(
             "the study has neither IG nor SmoothGrad both plain and blurred; add coarse(ig) or coarse(sg(grad))"
