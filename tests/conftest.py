@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import nn
 
-from tests import bitmaps
 from tests.cli.terminal import Commands
 
 collect_ignore = ["misbehaving.py"]  # loading it declares what a plug-in may not do
@@ -24,9 +23,6 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.dont_write_bytecode = False  # the programs that tests start need not compile the package each time
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-bitmaps.leave_out()
-
-
 SLOW = ("test_browser", "test_documented", "test_notebooks", "test_python_blocks", "test_ray", "test_submitit")
 """Files whose tests start clusters, browsers, notebooks or the lines of the documentation."""
 
@@ -35,10 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem in SLOW:
             item.add_marker("slow")
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    bitmaps.drawn = item.path.parent.name == "results" or item.path.stem in bitmaps.LOOKED_AT
 
 
 class Golden:

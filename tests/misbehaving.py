@@ -7,7 +7,6 @@ import random
 import sys
 import threading
 import time
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,7 +137,6 @@ def changes_the_process(model, x, target):
     torch.backends.mha.set_fastpath_enabled(False)
     sys.stdout = sys.stderr
     np.seterr(all="raise")
-    warnings.simplefilter("ignore")
     os.environ["UPROAR_MISBEHAVES"] = "1"
     os.chdir("/")
     return x.clone()

@@ -24,8 +24,8 @@ from uproar.errors import UproarError
 from uproar.estimators import read_chain
 from uproar.metrics.registry import read_metric
 from uproar.models.weights import read_weights
-from uproar.report.page import flat_facts
-from uproar.report.result_page import StudyText, facts_of
+from uproar.report.content import flat_facts
+from uproar.report.markdown import StudyText, facts_of
 from uproar.runs.folder import earlier_facts, read_run, write_run
 from uproar.runs.open import run_in
 from uproar.study.bundled import shipped_studies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from uproar.checks import (
     map_values,
     outside_inference_mode,
     plain,
+    unusual_pixels,
 )
 from uproar.data import Split, Task
 from uproar.errors import BadInput, BadShape, NotApplicable
@@ -100,6 +102,8 @@ def explain(
     """
     check_model(model)
     check_images(x)
+    for sentence in unusual_pixels(x):
+        warnings.warn(sentence, stacklevel=3)  # a decorator stands between
     check_like(train, x, "train")
     check_batch_size(batch_size)
     check_output(output)

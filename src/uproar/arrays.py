@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import json
 import lzma
 import math
-import os
-import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -23,7 +19,7 @@ import safetensors.numpy
 import torch
 from torch import Tensor
 
-from uproar.errors import BadInput, BadShape, StoreError, one_line
+from uproar.errors import BadInput, StoreError, one_line
 from uproar.paths import user_path
 from uproar.storage.backends import write_file
 
@@ -46,45 +42,6 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> Path:
         write_file(file, content)
     except OSError as error:
         raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
-    return file
-
-
-def stream_arrays(
-    path: str | Path, shapes: Mapping[str, tuple[Literal["F32", "I64"], tuple[int, ...]]], parts: Iterable[np.ndarray]
-) -> Path:
-    """A .safetensors file of arrays of these types and shapes, row after row from `parts`; whole or absent.
-
-    The parts are the rows of the first array, then those of the second, and so on: none is held once it is written.
-    """
-    file = Path(path)
-    head, end = {}, 0
-    for name, (kind, shape) in shapes.items():
-        start, end = end, end + (4 if kind == "F32" else 8) * math.prod(shape)
-        head[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [start, end]}
-    text = json.dumps(head).encode()
-    text += b" " * (-len(text) % 8)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    except OSError as error:
-        raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
-    try:
-        with os.fdopen(handle, "wb") as target:
-            target.write(len(text).to_bytes(8, "little") + text)
-            for part in parts:
-                target.write(np.ascontiguousarray(part).data)
-            if target.tell() != 8 + len(text) + end:
-                raise BadShape(f"The parts of {file.name} do not fill its arrays.")
-            target.flush()
-            os.fsync(target.fileno())
-        os.chmod(beside, 0o644)
-        os.replace(beside, file)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        if isinstance(error, OSError):
-            raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
-        raise
     return file
 
 

@@ -37,11 +37,11 @@ def check_weights(model: nn.Module) -> None:
 
 
 def plain(a: Any) -> Any:
-    """A tensor that autograd and in-place work can use: a copy of one made in inference mode; all else as it is."""
-    if not isinstance(a, Tensor) or not a.is_inference():
+    """A tensor with no history, which autograd and in-place work can use; all else as it is."""
+    if not isinstance(a, Tensor):
         return a
     with torch.inference_mode(False):
-        return a.clone()
+        return a.clone() if a.is_inference() else a.detach()
 
 
 @contextmanager
@@ -102,8 +102,8 @@ def unusual_pixels(x: Tensor) -> list[str]:
         return []
     return [
         f"The images run from {low:.3g} to {high:.3g}, not from 0 to 1: black, grey and the noise of imputation are "
-        "those numbers in their units. For pixels, give images before they are normalised, and a model that does it "
-        "first: torch.nn.Sequential(normalise, model)."
+        "those numbers in their units. Give images before they are normalised, bytes divided by 255, and a model that "
+        "normalises first: torch.nn.Sequential(normalise, model)."
     ]
 
 

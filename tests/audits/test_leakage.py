@@ -13,7 +13,7 @@ from uproar.audits.leakage import told_by_masks
 from uproar.audits.theorems import entropy, given, information, theorem_one, theorem_two, uniform
 from uproar.estimators import estimator, estimators
 from uproar.statistics.intervals import crossed_mean
-from uproar.training.calibrate import nll_bits
+from uproar.training.evaluate import nll_bits
 
 
 def test_theorem_two_in_exact_numbers():

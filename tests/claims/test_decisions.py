@@ -15,7 +15,7 @@ from tests.claims.made import MODEL, TASK, accuracies, results, scored
 from uproar.claims import every, judge, most, part
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
-from uproar.report.result_page import effect
+from uproar.report.study_report import effect
 from uproar.results.claim_outcome import Measure, Missing, claims_table
 from uproar.statistics.correlation import correlation_interval
 from uproar.statistics.intervals import Interval, crossed_mean, mean_interval, ratio_interval

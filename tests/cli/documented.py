@@ -96,7 +96,6 @@ COMPUTED = {
     "uproar report runs/x --claims li2024,song2023:blocks": [],
     "uproar report runs/x --markdown docs/results": [],
     "uproar report runs/digits --latex paper": [],
-    "uproar explain --split both --task digits --estimators grad --save grad.safetensors": ["--limit", "40"],
 }
 """Those that compute something, in turn in one of the four, and find their results again on a terminal of 80 columns; pages and
 folders are written once. Line, words added; for `make demo` its command."""

@@ -170,15 +170,10 @@ def _load_everything() -> None:
     import torch._dynamo  # noqa: F401  # counting operations does
 
     import uproar.report.page
-    import uproar.report.printing
     import uproar.runs.run  # noqa: F401
     from uproar.cli.listings import listings_text
 
     listings_text()  # loads every estimator, metric, audit, claim, …
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from tests import bitmaps
-
-    bitmaps.leave_out()
 
 
 def _serve(handle: int) -> None:

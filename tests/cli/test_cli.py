@@ -49,7 +49,7 @@ def test_run_writes_the_report_the_tables_and_how_it_was_run(here, capsys):
     assert "better than random" in shown.out or "cannot tell" in shown.out or "worse than random" in shown.out
     assert "mine/report.html" in shown.out.replace("\n", "")
     assert "24/24 cells" in shown.err
-    for name in ("report.html", "results.csv", "results.parquet", "verdicts.csv", "run.json"):
+    for name in ("report.html", "results.csv", "verdicts.csv", "run.json"):
         assert (here / "mine" / name).stat().st_size > 0
     assert list((here / "mine" / "figures").glob("*.svg"))
     assert json.loads((here / "mine" / "run.json").read_text())["study"]["seeds"] == [0, 1]

@@ -12,8 +12,7 @@ from tests.data.serving import serving
 from uproar.cli.app import _exit_code
 from uproar.cli.console import output
 from uproar.data import load
-from uproar.data.catalogue import CATALOGUE, RemoteFile
-from uproar.data.locations import environment_roots, use_root
+from uproar.data.locations import CATALOGUE, RemoteFile, environment_roots, use_root
 from uproar.errors import BadInput
 from uproar.runs.folder import read_run, write_run
 from uproar.study.run import run_study

@@ -71,8 +71,6 @@ OF_MAPS = [
     ("--data-root", "file", "--data-root must be a folder; file is a file"),
 ]
 OF_EXPLAIN = [
-    ("--split", "all", "--split is test or both, not 'all'"),
-    ("--study", "x.toml", "--study goes with --split both"),
     ("--target", "best", "--target is predicted, label or the number of a class, not 'best'"),
     ("--target", "99", "--target 99: there are 3 classes, 0 to 2"),
     ("--out", "maps.jpg", "A picture ends in .png, .svg, .html, not 'maps.jpg'"),
@@ -110,8 +108,6 @@ OTHERS = [
     (["explain", *OWN, "--weights", "nowhere.safetensors"], "There is no weights file nowhere.safetensors"),
     (["explain", *OWN, "--target", "label"], "--target label needs labels"),
     (["explain", *OWN, "--target", "9"], "--target 9: there are 3 classes, 0 to 2"),
-    (["explain", *OWN, "--split", "both"], "--split both takes the images of a task"),
-    (["explain", *TINY, "--split", "both"], "give --save maps.safetensors"),
     (["score", *OWN, "--labels", "three.npy"], "three.npy has 3 labels, but there are 6 images"),
     (["score", *OWN, "--labels", "three.npy", "--limit", "4"], "there are 6 images, of which 4 are used"),
     (TRAINED, "idsds asks a fine-tuned copy of the network: give --train, a folder with one folder of pictures per"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from uproar.data import Split, Task, load
-from uproar.data.backdoors import backdoor
+from uproar.data.derived_tasks import backdoor
 from uproar.data.planted import glyph_shapes
 from uproar.errors import BadInput
 

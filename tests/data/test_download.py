@@ -13,8 +13,8 @@ import pytest
 from tests.data.layouts import write_birdsnap, write_cifar10
 from tests.data.serving import Server, serving
 from uproar.data import download, load
-from uproar.data.catalogue import CATALOGUE, PublicDataset, RemoteFile
 from uproar.data.download import fetch, get, get_photos, unpack
+from uproar.data.locations import CATALOGUE, PublicDataset, RemoteFile
 from uproar.errors import BadInput, StoreError
 
 CONTENT = bytes(range(256)) * 4000

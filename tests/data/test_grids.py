@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from uproar.data import Split, Task, load
-from uproar.data.grids import Mosaics, grid
+from uproar.data.derived_tasks import Mosaics, grid
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.training import predict

@@ -21,8 +21,8 @@ from tests.data.layouts import (
     write_tiny_imagenet,
 )
 from uproar.data import load
+from uproar.data.download import exclude_unreadable, verify
 from uproar.data.photographs import EXCLUSION_LIST
-from uproar.data.verify import exclude_unreadable, verify
 from uproar.errors import BadInput, BadOption
 from uproar.study.run import run_study
 from uproar.study.spec import study_of

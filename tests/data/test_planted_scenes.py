@@ -9,9 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from uproar.data import load, tasks
-from uproar.data.planted import glyph_shapes
-from uproar.data.planted_backgrounds import textures
-from uproar.data.scenes import Scene
+from uproar.data.planted import Scene, glyph_shapes, textures
 from uproar.errors import BadOption
 
 SCENES = [name for name in tasks if name.startswith("planted-")]

@@ -13,9 +13,8 @@ import torch
 from PIL import Image
 
 from uproar.data import load
-from uproar.data.catalogue import CATALOGUE
-from uproar.data.locations import find
-from uproar.data.verify import verify
+from uproar.data.download import verify
+from uproar.data.locations import CATALOGUE, find
 from uproar.models import ModelSpec, build
 from uproar.models.weights import load_weights
 from uproar.training import predict

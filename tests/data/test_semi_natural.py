@@ -7,8 +7,7 @@ import torch
 
 from tests.data.layouts import write_picture
 from uproar.data import Split, Task, load, tasks
-from uproar.data.derived_tasks import semi_natural
-from uproar.data.watermark import number_mark, stripes_mark
+from uproar.data.derived_tasks import number_mark, semi_natural, stripes_mark
 from uproar.errors import BadInput
 
 

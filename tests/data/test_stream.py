@@ -11,8 +11,7 @@ from PIL import Image
 
 from uproar.data import Pictures, Source, Split, Task
 from uproar.data import task as task_module
-from uproar.data.cropping import CentreCrop
-from uproar.data.pixelcache import PixelCache, cache_folder
+from uproar.data.stream import CentreCrop, PixelCache, cache_folder
 from uproar.errors import BadInput
 
 

@@ -4,6 +4,7 @@ import scipy.ndimage
 import torch
 from torch import nn
 
+import uproar
 from uproar import explain
 from uproar.errors import BadInput, BadMap, BadOption, UnknownName
 from uproar.estimators import Context, estimators, families, read_chain
@@ -191,3 +192,17 @@ def test_options_of_a_common_name_are_those_of_what_it_stands_for():
             read_chain(slip)
     with pytest.raises(BadInput, match="'saliency' is another name of the estimator abs"):
         estimators.add("saliency", lambda model, x, target: x)
+
+
+def test_an_estimator_is_declared_with_and_without_a_name():
+    def ones(model, x, target):
+        return torch.ones_like(x)
+
+    uproar.estimator(ones)
+    uproar.estimator("all_ones")(ones)
+    uproar.estimator()(ones)
+    x = torch.rand(2, 1, 3, 3)
+    maps = explain(nn.Sequential(nn.Flatten(), nn.Linear(9, 2)), x, ["ones", "all_ones"])
+    assert torch.equal(maps["ones"], torch.ones(2, 3, 3)) and torch.equal(maps["all_ones"], maps["ones"])
+    with pytest.raises(BadInput, match="not 3"):
+        uproar.estimator(3)

@@ -9,9 +9,8 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from uproar.arrays import Rows, stream_arrays
 from uproar.data import load
-from uproar.errors import BadInput, BadMap, BadShape, NotApplicable
+from uproar.errors import BadInput, BadMap, NotApplicable
 from uproar.estimators import Context, explain_chains, read_chain
 from uproar.seeds import Draws
 
@@ -182,17 +181,3 @@ def test_what_needs_other_maps_refuses_finished_ones(task, arrays, file):
         context = Context(Draws.of(0, 2))
         x, y = task.test.read(slice(0, 2)), task.test.labels[:2]
         explain_chains(torch.nn.Identity(), x, y, context, [read_chain(expression)])
-
-
-def test_a_streamed_file_is_one_that_safetensors_reads(tmp_path):
-    a = np.arange(24, dtype=np.float32).reshape(6, 2, 2)
-    b = np.array([5, 2**40], dtype=np.int64)
-    shapes = {"a": ("F32", (6, 2, 2)), "b": ("I64", (2,))}
-    file = stream_arrays(tmp_path / "s.safetensors", shapes, [a[:4], a[4:], b])
-    rows = Rows(file)
-    assert rows.shapes == {"a": (6, 2, 2), "b": (2,)}
-    np.testing.assert_array_equal(rows.read("a", [5, 0, 1]).numpy(), a[[5, 0, 1]])
-    assert rows.read("b", [1]).tolist() == [2**40]
-    with pytest.raises(BadShape, match="do not fill"):
-        stream_arrays(tmp_path / "t.safetensors", shapes, [a])
-    assert [p.name for p in tmp_path.iterdir()] == ["s.safetensors"]

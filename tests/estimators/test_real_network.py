@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.closeness import alike
 from tests.estimators.test_contract import MAPS
 from uproar import explain
 from uproar.errors import NotApplicable
@@ -79,4 +80,5 @@ def test_a_real_network_gets_finite_maps_that_do_not_depend_on_the_batch(name, n
         return
     assert torch.isfinite(maps).all()
     order = [2, 0, 1]
-    assert torch.equal(maps[order], explain(net, images[order], name, index=order, batch_size=1, **around))
+    again = explain(net, images[order], name, index=order, batch_size=1, **around)
+    assert alike(maps[order], again, 5e-5)  # small differences of large scores lose digits

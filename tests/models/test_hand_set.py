@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from uproar.data import load
-from uproar.data.hand_set import GRID, PLACES, RULES
+from uproar.data.planted import GRID, PLACES, RULES
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.training import fit, predict

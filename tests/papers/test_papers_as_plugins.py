@@ -15,8 +15,8 @@ from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.measures import MEASURES
 from uproar.claims.registry import claims, claims_named, papers_with_claims, read_claims
 from uproar.cli.app import _exit_code
-from uproar.report.document import chapters_of
 from uproar.report.paper_figures import figures
+from uproar.report.study_report import chapters_of
 from uproar.study.bundled import shipped_studies, study_named
 from uproar.training.recipe import Recipe, recipes
 
@@ -87,8 +87,8 @@ def test_a_plugin_declares_a_paper_with_claim_recipe_figure_and_study(plugin):
     assert (judgement.claim, judgement.paper) == ("author2030:grad", "Author et al. 2030")
     assert judgement.outcome == "holds"
     (chapter,) = chapters_of(results)
-    (drawn,) = chapter.paper_figures
-    assert (drawn.name, drawn.paper, drawn.place) == ("paper-author2030-numbers", "Author et al. 2030", "Table 1")
+    table = chapter.tables()["paper-author2030-numbers"]
+    assert "(Author et al. 2030, Table 1)" in table.caption
 
 
 def test_the_command_line_lists_what_a_plugin_declares_for_a_paper(plugin, capsys):

@@ -4,8 +4,7 @@ import torch
 from uproar import fill, removed
 from uproar.errors import BadInput, BadMap, BadShape
 from uproar.removal import order
-from uproar.removal.levels import Levels, bits_for
-from uproar.removal.order import count, ranks, removed_at, tie_share
+from uproar.removal.order import Levels, bits_for, count, ranks, removed_at, tie_share
 from uproar.seeds import Draws
 
 FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.99)

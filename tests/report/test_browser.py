@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from uproar.report import write_report, write_scores
-from uproar.report.style import HUES
+from uproar.report.figures import HUES
 from uproar.results.quality import NetworkQuality
 from webdriver import DRIVER, MISSING, Browser
 
@@ -29,8 +29,7 @@ const original = console.error;
 console.error = (...words) => { seen.push(words.join(" ")); original(...words); };
 setTimeout(() => parent.postMessage({
   seen, wide: document.documentElement.scrollWidth - innerWidth,
-  drawn: document.querySelectorAll(".plot.drawn").length, plots: document.querySelectorAll(".plot").length,
-  sideways: document.querySelectorAll(".scroll.wide").length,
+  drawn: document.querySelectorAll("svg.drawn").length,
 }, "*"), 2500);
 </script>"""
 
@@ -81,7 +80,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["run/report.html", "scores/scores.html"])
-def test_on_a_phone_nothing_sticks_out_every_chart_is_drawn_and_nothing_goes_wrong(folder, name, tmp_path):
+def test_on_a_phone_nothing_sticks_out_and_nothing_goes_wrong(folder, name, tmp_path):
     page = folder / name
     watched = page.with_name("watched.html")
     watched.write_text(page.read_text("utf-8").replace("<head>", f"<head>{WATCH}", 1), "utf-8")
@@ -91,8 +90,7 @@ def test_on_a_phone_nothing_sticks_out_every_chart_is_drawn_and_nothing_goes_wro
     told = json.loads(html.unescape(title))
     assert told["seen"] == []
     assert told["wide"] <= 0, "the page is wider than the screen"
-    assert told["plots"] > 0 and told["drawn"] >= min(told["plots"], 1)
-    assert told["sideways"] > 0, "wide tables say that they go on"
+    assert told["drawn"] > 0
 
 
 def test_without_scripts_the_charts_are_there(folder, tmp_path):
@@ -110,69 +108,36 @@ def test_without_scripts_the_charts_are_there(folder, tmp_path):
         assert np.ptp(rows) > 1000, f"{light} stands in the verdicts and in the curves far below"
 
 
-@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext is not installed")
-def test_on_paper_every_chart_has_its_place(folder, tmp_path):
-    """Words of the static charts are found in the PDF, each page is A4 across, and no chart covers text."""
-    sheet = tmp_path / "page.pdf"
-    browse(folder / "run" / "report.html", tmp_path, f"--print-to-pdf={sheet}")
-    told = subprocess.run(["pdftotext", "-layout", sheet, "-"], capture_output=True, text=True).stdout
-    assert told.count("share of pixels removed") == 2, "the curves are printed once, and those of retraining"
-    assert "Weak network." in told and "Method against method" in told
-    boxes = subprocess.run(["pdftotext", "-bbox", sheet, "-"], capture_output=True, text=True).stdout
-    for page in boxes.split("<page ")[1:]:
-        wide, tall = map(float, re.match(r'width="([\d.]+)" height="([\d.]+)"', page).groups())
-        assert wide > tall
-        words = [
-            tuple(map(float, box))
-            for box in re.findall(r'<word xMin="([\d.]+)" yMin="([\d.]+)" xMax="([\d.]+)" yMax="([\d.]+)"', page)
-        ]
-        assert all(x1 <= wide + 1 for _, _, x1, _ in words), "words beyond the paper"
-        assert overlaps(words) <= 1, "words on words"
-
-
 @pytest.mark.skipif(DRIVER is None, reason=MISSING)
-def test_values_are_read_lines_hidden_parts_enlarged_and_text_copied(folder):
-    """By pointer and by keyboard, in a page of under two megabytes that asks for nothing else."""
+def test_values_are_read_lines_hidden_and_images_chosen(folder):
+    """In a page of under two megabytes that asks for nothing else."""
     page = folder / "run" / "report.html"
     assert page.stat().st_size < 2_000_000
     with Browser() as browser:
         browser.resize(1400)
         browser.open(page.as_uri())
-        lines = "return document.querySelectorAll('.plot.drawn:not(.small) .series').length"
-        all_lines = browser.run(lines)
-        browser.run("document.querySelector('.legend [data-series]').click()")
-        assert 0 < browser.run(lines) < all_lines
-        browser.run("document.querySelector('[data-all=true]').click()")
-        assert browser.run(lines) == all_lines
-        browser.run(
-            "const p = document.querySelector('.plot.drawn'); p.scrollIntoView({behavior: 'instant'}); p.focus()"
+        lines = (
+            "return [...document.querySelectorAll('[data-series]')].filter((s) => s.style.display !== 'none').length"
         )
-        browser.press("\ue014", "\ue014")
-        told = browser.text(".readout").splitlines()
-        assert told[0] in browser.run("return [...document.querySelectorAll('.legend code')].map((c) => c.textContent)")
-        assert any(line.startswith("accuracy ") for line in told) and any(line.startswith("n = ") for line in told)
-        ticks = (
-            "return [...document.querySelector('.plot.drawn').querySelectorAll('.axes text')].map((t) => t.textContent)"
+        every = browser.run(lines)
+        click = "document.querySelector('[data-legend]').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+        browser.run(click)
+        assert 0 < browser.run(lines) < every
+        browser.run(click)
+        assert browser.run(lines) == every
+        told = browser.run(
+            "const p = document.querySelector('use > title').parentNode, b = p.getBoundingClientRect();"
+            "p.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: b.x + 1, clientY: b.y + 1}));"
+            "return [document.getElementById('tip').hidden, document.getElementById('tip').textContent]"
         )
-        before = browser.run(ticks)
-        box = browser.run(
-            "const b = document.querySelector('.plot.drawn .chart').getBoundingClientRect(); return [b.x, b.y, b.width, b.height]"
-        )
-        browser.drag((box[0] + 0.4 * box[2], box[1] + 0.2 * box[3]), (box[0] + 0.7 * box[2], box[1] + 0.6 * box[3]))
-        assert browser.run(ticks) != before
-        browser.click(".whole-view")
-        assert browser.run(ticks) == before
-        browser.click("[data-copy=paste-1]")
-        browser.wait("return document.querySelector('[data-copy=paste-1]').textContent === 'copied'")
+        assert told[0] is False and "[" in told[1], "a value with its interval"
+        shown = "return document.querySelectorAll('#images [data-show]:not([hidden])').length"
+        assert browser.run(shown) == 12
+        choose = "const c = document.querySelector('#images [data-choose={}]'); {}; "
+        choose += "c.dispatchEvent(new Event('input', {{bubbles: true}}))"
+        browser.run(choose.format("method", "c.value = 'random'"))
+        assert browser.run("return document.querySelectorAll('#images td:not([hidden])').length") == 1
+        browser.run(choose.format("show", "c.selectedIndex = 1"))
+        assert browser.run("return document.querySelector('#images [data-show]:not([hidden])').dataset.show") == "1"
         assert browser.errors() == []
         assert [one for one in browser.requests() if not one.startswith(("file:", "data:"))] == []
-
-
-def overlaps(boxes: list[tuple[float, ...]]) -> int:
-    """How many pairs of words lie on each other, by more than half of the smaller one."""
-    result = 0
-    for k, (a0, b0, a1, b1) in enumerate(boxes):
-        for c0, d0, c1, d1 in boxes[k + 1 :]:
-            shared = max(0.0, min(a1, c1) - max(a0, c0)) * max(0.0, min(b1, d1) - max(b0, d0))
-            result += shared > 0.5 * min((a1 - a0) * (b1 - b0), (c1 - c0) * (d1 - d0))
-    return result

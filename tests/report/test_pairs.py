@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 
-from uproar.report import write_report
-from uproar.report.document import chapters_of
-from uproar.report.result_page import StudyText, result_files
+from uproar.report import write_report, write_results
+from uproar.report.markdown import StudyText
+from uproar.report.study_report import chapters_of
 from uproar.results.quality import NetworkQuality, Prediction
 
 
@@ -46,25 +45,21 @@ def test_results_without_random_still_compare_the_methods(make_cells, make_resul
     assert leaders(results, "roar") == {("grad", "ig")}
 
 
-def test_the_page_and_the_table_say_who_beats_whom(plain_case, tmp_path):
-    page = write_report(plain_case, tmp_path).read_text("utf-8")
-    assert "Method against method" in page
-    assert "grad against sobel: better, +21.7 points" in page
-    assert "sobel against grad: worse, −21.7 points" in page
-    assert "grad is better than ig" in page
-    kept = pd.read_csv(tmp_path / "comparisons.csv")
-    assert list(kept["verdict"]) == list(plain_case.comparisons["verdict"])
-    figure = chapters_of(plain_case)[0].pairs[0]
-    assert list(figure.methods) == ["grad", "ig", "sobel"]
+def test_the_report_says_who_is_better_and_by_how_much(plain_case):
+    (chapter,) = chapters_of(plain_case)
+    rows = chapter.tables()["comparisons-roar"].frame.set_index(["method", "against"])
+    assert rows.loc[("grad", "sobel"), "verdict"] == "better"
+    assert rows.loc[("grad", "sobel"), "difference [95 % CI]"].startswith("+21.7 [")
+    assert len(rows) == 3
 
 
 def test_the_network_and_what_it_predicts_stand_on_the_page(plain_case, tmp_path):
     (one,) = plain_case.pictures
     quality = {("digits", "cnn"): NetworkQuality(100, 10, 0.2, 0.3)}
     pictures = (replace(one, predicted=Prediction("8", 0.61)),)
-    page = write_report(replace(plain_case, pictures=pictures, quality=quality), tmp_path)
-    shown = page.read_text("utf-8")
+    results = replace(plain_case, pictures=pictures, quality=quality)
+    shown = write_report(results, tmp_path).read_text("utf-8")
     assert "right on 30 % of 100 images" in shown and "Weak network." in shown
     assert "predicted 8 (61\u00a0%)" in shown
-    files = result_files(replace(plain_case, quality=quality), StudyText("A study.", ""))
-    assert "right on 30 % of 100 images" in files["made-by-hand.md"].decode()
+    page = write_results(results, StudyText("A study.", ""), tmp_path)
+    assert "right on 30 % of 100 images" in page.read_text("utf-8")

@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
+from tests.claims.made import accuracies, finding, results, scored
 from uproar.claims import ClaimEvidence, claims_named, judge
-from uproar.report.document import chapters_of
-from uproar.report.figures import Chart, Figure, Series
+from uproar.report.drawing import draw
+from uproar.report.figures import Chart, Figure, Series, styles
 from uproar.report.paper_figures import FigureSource, figures_of_papers
-from uproar.report.printing import draw
-from uproar.report.section import sections_of
-from uproar.report.style import styles
+from uproar.report.study_figures import estimator_styles, picture_figures
+from uproar.report.study_report import chapters_of
 from uproar.results.finding import Plot
 
 ROAR = {"random": 0.80, "grad": 0.85, "sg_sq(grad, samples=4)": 0.30, "ig": 0.82}
@@ -30,16 +29,21 @@ def hooker(make_cells, make_results, make_picture):
     return replace(results, claims=tuple(judge(results, ["hooker2019"])))
 
 
+def source_of(results, curves=None) -> FigureSource:
+    """What the figures of papers are drawn from."""
+    (view,) = results.views
+    evidence = ClaimEvidence(results, view.task, view.model)
+    return FigureSource(evidence, view, estimator_styles(results), tuple(picture_figures(view)), curves or {})
+
+
 def shown(results) -> dict:
-    (chapter,) = chapters_of(results)
-    return {one.name.removeprefix("paper-hooker2019-"): one for one in chapter.paper_figures}
+    return exhibits(results, "hooker2019")
 
 
 def exhibits(results, paper: str) -> dict:
     """The figures alone, without the rest of a report."""
-    (section,) = sections_of(results)
-    source = FigureSource(ClaimEvidence(results, TASK, MODEL), section, (), {})
-    return {one.name.removeprefix(f"paper-{paper}-"): one for one in figures_of_papers(source, [paper])[0]}
+    drawn = figures_of_papers(source_of(results), [paper])[0]
+    return {one.name.removeprefix(f"paper-{paper}-"): one for one in drawn}
 
 
 def test_hooker_has_a_plot_per_estimate_and_protocol_with_its_ensembles(hooker):
@@ -95,13 +99,13 @@ def test_retraining_shows_single_estimates_only(hooker):
 def test_what_a_study_lacks_is_said_and_nothing_is_drawn_without_claims(make_cells, make_results):
     results = make_results(make_cells({"roar": {"random": 0.8, "grad": 0.7}}))
     (chapter,) = chapters_of(results)
-    assert not chapter.paper_figures
-    assert not chapter.undrawn
+    assert "papers" not in [part.anchor for part in chapter.parts]
     asked = replace(results, claims=tuple(judge(results, ["hooker2019"])))
     (chapter,) = chapters_of(asked)
-    assert [one.name for one in chapter.paper_figures] == ["paper-hooker2019-roar-kar"]
-    assert {m.place for m in chapter.undrawn} == {"Figure 4", "Figures 2 and 8", "Figure 7"}
-    assert any("add protocol 'roar:no-retrain'" in m.reason for m in chapter.undrawn)
+    assert [name for name in chapter.figures() if name.startswith("paper-")] == ["paper-hooker2019-roar-kar"]
+    drawn, undrawn = figures_of_papers(source_of(asked), ["hooker2019"])
+    assert {m.place for m in undrawn} == {"Figure 4", "Figures 2 and 8", "Figure 7"}
+    assert any("add protocol 'roar:no-retrain'" in m.reason for m in undrawn)
 
 
 @pytest.mark.parametrize("paper", ["hooker2019", "song2023", "li2024", "vandersmissen2023"])
@@ -109,17 +113,14 @@ def test_a_study_that_has_only_begun_draws_nothing_and_says_why(paper):
     names = ("random", "block_random", "grad", "sq(grad)", "gaussian(sq(grad))")
     begun = {p: {name: {} for name in names} for p in ("roar", "kar", "roar:no-retrain")}
     result = results(accuracies(begun, 0.0))  # the plain network alone
-    (section,) = sections_of(result)
-    drawn_now, missing = figures_of_papers(FigureSource(ClaimEvidence(result, TASK, MODEL), section, (), {}), [paper])
+    drawn_now, missing = figures_of_papers(source_of(result), [paper])
     assert not drawn_now
     assert all(one.reason for one in missing)
 
 
 def test_every_figure_is_drawn_the_same_each_time(hooker):
     for one in shown(hooker).values():
-        drawing = draw(one.figure)
-        assert drawing == draw(one.figure)
-        assert set(drawing.files) == {f"{one.name}.svg", f"{one.name}.png"}
+        assert draw(one.figure) == draw(one.figure)
 
 
 # Song et al.
@@ -238,11 +239,10 @@ def test_settings_and_binary_maps(coherency):
 
 def _with_curves(results, *metrics: str) -> FigureSource:
     """What the figures see, with a flat curve of every estimator under some metrics."""
-    (section,) = sections_of(results)
     names = dict.fromkeys(results.scores["estimator"])
     lines = tuple(Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40)) for n in names)
     curves = {m: Figure((Chart("", lines, "", "", (0, 1)),)) for m in metrics}
-    return FigureSource(ClaimEvidence(results, TASK, MODEL), section, (), curves)
+    return source_of(results, curves)
 
 
 @pytest.mark.parametrize(
@@ -289,9 +289,7 @@ def test_published_shares_on_marks_are_possible_and_called_inferred(kind, publis
     task = f"semi-natural(digits, kind={kind})"
     wave = np.linspace(0.3, 0.5, 20)
     given = results(**scored({("attr_percent", name): wave for name in ("rect(ig)", "pooling(ig)")}, task))
-    (section,) = sections_of(given)
-    source = FigureSource(ClaimEvidence(given, task, MODEL), section, (), {})
-    (one,) = (figure for figure in figures_of_papers(source, ["li2024"])[0] if figure.name.endswith("-marks"))
+    one = exhibits(given, "li2024")["marks"]
     assert {row[0]: row[1] for row in one.table.rows} == published
     assert "inferred" in one.table.note
     assert all("inferred" in claim.published for claim in claims_named(["li2024:rect", "li2024:pooling"]))
@@ -317,7 +315,7 @@ def test_distances_and_cues_stand_beside_the_published_ones():
     one = exhibits(results(cells, findings=(values,)), "li2024")["distances"]
     assert one.table.rows[0] == ("completeness", "0.503 ± 0.112", "0.400 (0.300 to 0.500)", "9 images in 3 replicates")
     assert "surely lie 0.100 or more apart" in one.title and "0.060 or less under deletion" in one.title
-    assert draw(one.figure).files
+    assert draw(one.figure)
 
     columns = ["network", "removed", "accuracy", "low", "high"]
     holes = pd.DataFrame(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,9 +14,7 @@ from tests.results.test_evaluator import GAINS, KINDS, scores_of
 from tests.results.test_view import MODEL, TASK, cells
 from uproar.metrics.registry import read_metric
 from uproar.protocols import PROTOCOLS
-from uproar.report.document import chapters_of
-from uproar.report.page import study_page
-from uproar.report.tables import table_files
+from uproar.report.tables import study_table_files
 from uproar.results.study import IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
 from uproar.scoring import replicated_metric
 from uproar.scoring.evaluation import Evaluation, average_evaluations
@@ -55,7 +51,7 @@ def released():
         metric_scores={(TASK, MODEL): metric_scores},
         evaluations={(TASK, MODEL, "label"): scores_of(GAINS, KINDS).bits},
     )
-    files = table_files(results, chapters_of(results))
+    files = study_table_files(results)
     read = {"csv": pd.read_csv, "parquet": pd.read_parquet}
     return {name: read[name.split(".")[1]](io.BytesIO(content)) for name, content in files.items()}
 
@@ -169,18 +165,3 @@ def test_what_the_evaluator_says_follows_from_its_bits_per_image(released):
     own = {m: values[m] for m in methods}
     pairs = len([*itertools.combinations(methods, 2)])
     check_pairs(released["evaluator_comparisons.csv"], lambda a, b: pair_over_images(own, a, b), pairs)
-
-
-@pytest.mark.parametrize("methods", [("good", "fair", "bad"), ("good",)])
-def test_the_page_links_to_those_tables_of_the_evaluator_that_are_written(methods):
-    gains = {name: gain for name, gain in GAINS.items() if name in methods or KINDS[name] != "method"}
-    bits = scores_of(gains, {name: KINDS[name] for name in gains}).bits
-    costs = pd.DataFrame(columns=["task", "model", "estimator"])
-    results = Results({}, cells("roar", {"random": 0.8, "good": 0.6}).assign(images=60), costs, PROTOCOLS, roles=ROLES)
-    results = replace(results, evaluations={(TASK, MODEL, "label"): bits})
-    files = table_files(results, chapters_of(results))
-    page = study_page(results, chapters_of(results), {})
-    assert f"Holm's method over {'3 methods' if len(methods) > 1 else '1 method'}." in page
-    linked = set(re.findall(r'href="([a-z_]+\.(?:csv|parquet))"', page))
-    assert linked == set(files) - {"comparisons.csv"}, "one method has no pairs under ROAR: the table is empty"
-    assert ("evaluator_comparisons.csv" in linked) == (len(methods) > 1)

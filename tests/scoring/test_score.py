@@ -187,7 +187,20 @@ def test_images_that_were_normalised_before_are_noticed(case):
     x, y = task.test.images, task.test.labels
     with pytest.warns(UserWarning, match=r"run from -4 to \S+, not from 0 to 1: .*normalised"):
         uproar.score(model, x * 8 - 4, y, maps, ["deletion(steps=5)"], mean=task.mean)
-    uproar.score(model, x * 1.1 - 0.05, y, maps, ["deletion(steps=5)"], mean=task.mean)  # cubic splines overshoot
+    for ask in (uproar.explain, lambda *given: uproar.choose(*given, y, methods=["grad"])):
+        with pytest.warns(UserWarning, match=r"run from \S+ to 255, not from 0 to 1: .*bytes divided by 255"):
+            ask(model, x / x.max() * 255)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        uproar.explain(model, x * 1.1 - 0.05)  # cubic splines overshoot
+
+
+def test_maps_and_images_may_have_a_history(case):
+    model, task, maps = case
+    x, y, traced = task.test.images, task.test.labels, maps["grad"].clone().requires_grad_()
+    expected = uproar.score(model, x, y, maps["grad"], ["deletion(steps=5)"], mean=task.mean)
+    actual = uproar.score(model, x.clone().requires_grad_(), y, traced * 1, ["deletion(steps=5)"], mean=task.mean)
+    assert actual["value"].tolist() == expected["value"].tolist()
 
 
 def test_a_model_that_answers_with_probabilities_is_noticed_and_scored_the_same(case):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -117,9 +118,10 @@ def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_pat
     scores = Chooser(subject, ["sq(grad)"], Store(tmp_path / "store")).scores()
     page = write_choice(scores, tmp_path).read_text()
     sentence = scores.answer.sentence
-    assert scores.answer.lines[0].split("`")[-1] in page
+    (lead,) = re.findall(r"<h1>(.*?)</h1>", page)
+    assert sentence.startswith(re.sub("</?code>", "`", lead)) and "<code>sq(grad)</code>" in lead
     assert uproar.open(tmp_path).answer.sentence == read_scores(tmp_path).answer.sentence == sentence
-    assert '<section id="maps">' in page and '<section id="cost">' in page
+    assert '<section id="images">' in page and '<section id="cost">' in page
 
 
 def test_every_planned_look_spends_an_equal_share_of_the_error_rate(images, tmp_path):
@@ -133,7 +135,7 @@ def test_every_planned_look_spends_an_equal_share_of_the_error_rate(images, tmp_
     assert set(pairs["analyses"]) == {2}
     for _, own in pairs.groupby("metric"):
         assert np.allclose(own["p_holm"], np.minimum(1, 2 * holm(own["p"].to_numpy())))
-    assert "times the 2 rounds of images that were planned" in write_choice(scores, tmp_path).read_text()
+    assert "and for 2 planned analyses" in write_choice(scores, tmp_path).read_text()
     assert {metric.alpha for metric in scores.answer.metrics} == {ALPHA / 2}
 
 

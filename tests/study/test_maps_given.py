@@ -1,13 +1,13 @@
-"""Studies of maps made elsewhere, and `uproar explain --split both`, which writes such maps."""
+"""Studies of maps made elsewhere."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
+from safetensors.torch import save_file as torch_file
 
 import uproar
-from uproar.cli import main
 from uproar.errors import BadInput
 from uproar.storage.store import Store
 from uproar.study.plan import plan
@@ -36,10 +36,16 @@ def given(text: str, name: str = "m.safetensors") -> str:
     return text.replace("(grad)", f"(maps:{name})").replace('"grad"', f'"maps:{name}"')
 
 
-def explain(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(["explain", "--study", "s.toml", "--split", "both", "--out", "p.png", *arguments])
-    return int(stop.value.code or 0)
+def write_maps(file: str = "m.safetensors") -> None:
+    """Weights of a network and its signed gradients of all images of the task, by a loop of one's own."""
+    task = uproar.load("planted(size=8, classes=3, channels=3, train=45, test=20)")
+    model = uproar.build("cnn-small(width=4)", task)
+    torch_file(model.state_dict(), "net.safetensors")
+    maps = {
+        split.name: uproar.explain(model, split.read(slice(0, len(split))), "grad", raw=True, split=split.name).numpy()
+        for split in (task.train, task.test)
+    }
+    save_file(maps, file)
 
 
 def same_numbers(results) -> bool:
@@ -58,38 +64,19 @@ def same_numbers(results) -> bool:
     return parts[0].equals(parts[1])
 
 
-def test_written_maps_give_the_numbers_of_the_estimator_itself_in_worker_processes(here):
-    assert explain("--estimators", "grad", "--save", "m.safetensors") == 0
-    assert load_file("m.safetensors")["train"].shape == (45, 3, 8, 8)
+def test_maps_of_a_file_give_the_numbers_of_the_estimator_itself_in_worker_processes(here):
+    write_maps()
     names = ("grad", "gaussian(grad)", "maps:m.safetensors", "gaussian(maps:m.safetensors)")
-    study = uproar.study_of("s.toml", estimators=names)
+    study = uproar.study_of("s.toml", estimators=names, weights="net.safetensors")
     assert same_numbers(uproar.run(study, store="st", jobs=2))
 
 
-def test_a_limit_is_kept_by_both(here):
-    assert explain("--estimators", "grad", "--save", "m.safetensors", "--limit", "15") == 0
-    assert load_file("m.safetensors")["test"].shape == (15, 3, 8, 8)
+def test_with_a_limit_each_image_finds_its_row(here):
+    write_maps()
     names = ("grad", "sq(grad)", "maps:m.safetensors", "sq(maps:m.safetensors)")
-    study = uproar.study_of("s.toml", estimators=names, limit=15, protocols=("roar:no-retrain",), fractions=(0.3, 0.7))
+    changes = {"limit": 15, "protocols": ("roar:no-retrain",), "fractions": (0.3, 0.7), "weights": "net.safetensors"}
+    study = uproar.study_of("s.toml", estimators=names, **changes)
     assert same_numbers(uproar.run(study, store="st", jobs=1))
-
-
-def test_writing_goes_on_where_it_was_stopped(here, capsys):
-    names = ["--estimators", "grad,sg(grad, samples=2)", "--save", "m.safetensors"]
-    assert explain(*names, "--store", "st") == 0
-    assert "maps:m-sg-grad-samples-2.safetensors" in capsys.readouterr().out
-    first = {p: p.read_bytes() for p in here.glob("m-*.safetensors")}
-    assert len(first) == 2
-    pieces = sorted((here / "st").rglob("maps/**/*.safetensors"))
-    assert len(pieces) == 4  # two estimators, two splits
-    pieces[0].unlink()
-    kept = {p: p.stat().st_mtime_ns for p in pieces[1:]}
-    for file in first:
-        file.unlink()
-    assert explain(*names, "--store", "st") == 0
-    assert {p: p.read_bytes() for p in here.glob("m-*.safetensors")} == first
-    # chains that share passes are made together, so that at most the sister piece is written again
-    assert sum(p.stat().st_mtime_ns != kept[p] for p in kept) <= 1
 
 
 def test_maps_lie_beside_the_study_even_where_names_have_spaces(here):
@@ -154,24 +141,3 @@ def test_a_nan_fails_the_cells_of_the_file_alone(here):
     lost = table[table.estimator.str.startswith("maps") & (table.fraction > 0)]
     assert set(lost.status) == {"failed"}
     assert "the map of train image 17 has NaN" in lost.reason.iloc[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--save", "m.npz"], "give --save maps.safetensors"),
-        ([], "give --save maps.safetensors"),
-        (["--save", "m.safetensors", "--target", "3"], "--target is predicted or label"),
-        (["--save", "m.safetensors", "--estimators", "gaussian(grad)"], "gaussian(maps:FILE)"),
-        (["--save", "m.safetensors", "--estimators", "bernoulli"], "removes pixels without ranking them"),
-        (["--save", "m.safetensors", "--estimators", "grad", "--split", "train"], "test or both"),
-        (["--save", "m.safetensors", "--split", "test"], "--study goes with --split both"),
-        (["--save", "m.safetensors", "--study", "two.toml"], "this study has 2 tasks"),
-        (["pictures", "--save", "m.safetensors"], "none of your own"),
-    ],
-)
-def test_a_mistake_in_explain_is_one_sentence(here, capsys, arguments, sentence):
-    (here / "two.toml").write_text(STUDY.replace("task =", 'tasks = ["digits",').replace('test=20)"', 'test=20)"]'))
-    assert explain(*arguments) == 2
-    assert sentence in " ".join(capsys.readouterr().err.split())
-    assert not list(here.glob("*.safetensors"))

@@ -153,13 +153,13 @@ def test_protocols_and_audits_say_which_kinds_they_serve(tmp_path):
         "estimators": ["random", "grad"],
         "metrics": [],
     }
-    asked |= {"protocols": ["roar", by_class[0].name], "audits": ["mistakes"], "fractions": [0.5]}
+    asked |= {"protocols": ["roar", by_class[0].name], "audits": ["leakage"], "fractions": [0.5]}
     run = uproar.run({**asked, "name": "refused"}, store=tmp_path / "store", jobs=1)
     cells = run.table
     skipped = cells[(cells["protocol"] == by_class[0].name) & (cells["fraction"] > 0)]
     assert (skipped["status"] == "skipped").all() and skipped["reason"].str.contains("serves softmax outputs").all()
     (finding,) = run.findings
-    assert finding.state == "skipped" and "mistakes serves softmax outputs, not regression" in finding.reason
+    assert finding.state == "skipped" and "leakage serves softmax outputs, not regression" in finding.reason
 
 
 @pytest.mark.parametrize(

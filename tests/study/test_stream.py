@@ -19,7 +19,7 @@ from tests.data.layouts import write_lines, write_picture
 from uproar.data import Source, Split, load, tasks
 from uproar.errors import Damaged, StoreError
 from uproar.removal import Levels, ranks
-from uproar.removal.packing import pack_levels, unpack_levels
+from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.storage import backends
 from uproar.storage.store import Store

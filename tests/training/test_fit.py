@@ -11,8 +11,7 @@ from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.models.forward import raw_output
 from uproar.training import Recipe, accuracy, channels_last, fit, predict
-from uproar.training.fit import augment
-from uproar.training.rows import MOST, prefetch, reader_threads
+from uproar.training.fit import MOST, augment, prefetch, reader_threads
 
 
 @pytest.fixture(scope="module")

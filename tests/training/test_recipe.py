@@ -14,8 +14,7 @@ from uproar.models import ModelSpec, build
 from uproar.seeds import generator
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, accuracy, fit, predict
-from uproar.training.augment import augment
-from uproar.training.layers import ghost_norms
+from uproar.training.fit import augment, ghost_norms
 from uproar.training.recipe import recipes
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from uproar.audits.plots import heat_map
 from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude
 from uproar.audits.values_per_image import values_per_image
-from uproar.data.task_facts import task_facts
+from uproar.data import load
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import read_metric
 from uproar.results.finding import Finding, Plot, State
@@ -59,7 +59,7 @@ def settings(kind: str, window: int | None, steps: int, repeats: int | None = No
 
 def _studies(study: Study, steps: int, window: int | None, repeats: int | None, replicates: int) -> Mapping[str, Study]:
     """Insertion and deletion in all settings on the first replicates."""
-    size = window or window_of(*task_facts(study.tasks[0]).shape[1:])
+    size = window or window_of(*load(study.tasks[0]).shape[1:])
     names = [name for kind in KINDS for name in settings(kind, size, steps, repeats).values()]
     return {SETTINGS: study.with_changes(metrics=tuple(names), protocols=(), seeds=study.seeds[:replicates])}
 

@@ -10,7 +10,7 @@ import torch
 
 from uproar.audits.registry import StudyEvidence
 from uproar.errors import NotApplicable
-from uproar.training.calibrate import nll_bits
+from uproar.training.evaluate import nll_bits
 
 Arrays = list[np.ndarray]
 Reader = Callable[[str, str, float], np.ndarray | None]

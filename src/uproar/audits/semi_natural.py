@@ -14,7 +14,7 @@ from uproar.audits.plots import bars, heat_map
 from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.data import load
-from uproar.data.watermark import stripes_mark
+from uproar.data.derived_tasks import stripes_mark
 from uproar.errors import BadInput, NotApplicable, one_line
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse

@@ -16,7 +16,7 @@ from uproar.cli.options import DataRoot, Jobs, Moved, Plugins, RayAddress, RunFo
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import of_study, watched
 from uproar.remaining_time import about, duration
-from uproar.storage.urls import public
+from uproar.storage.backends import public
 
 if TYPE_CHECKING:
     from uproar.study.cost_estimate import AuditCost

@@ -38,7 +38,7 @@ from uproar.cli.progress import Watch, of_study, watched
 from uproar.cli.report import written
 from uproar.errors import BadInput
 from uproar.remaining_time import duration, seconds_of
-from uproar.storage.urls import public_command
+from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
     from uproar.results.scores import Scores
@@ -110,7 +110,7 @@ def choose(
         compile_imputer("linear", ("road",), watch)
         share = None if seconds is None else seconds * (0.5 if images is None else 1.0)
         answered = said_output(subject, answers)  # type: ignore[arg-type]
-        how = {"fine_tuner": tuner, "titles": chosen.titles, "budget": share, "tell": watch.note, "began": began}
+        how = {"fine_tuner": tuner, "titles": chosen.titles, "budget": share, "tell": watch.say, "began": began}
         chooser = Chooser(subject, asked, place, labelled, seed, answered, **how)  # type: ignore[arg-type]
         scores = chooser.scores()
         if images is None or train is not None:

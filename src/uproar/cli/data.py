@@ -38,8 +38,8 @@ def get_set(
     data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
-    from uproar.data.catalogue import public_dataset
     from uproar.data.download import get
+    from uproar.data.locations import public_dataset
 
     known = public_dataset(name)
     with watched(f"asking for {name}") as watch, keeping("What was downloaded is kept; " + AGAIN):
@@ -63,7 +63,7 @@ def verify_set(
     data_root: DataRoot = None,
 ) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""
-    from uproar.data.verify import exclude_unreadable, verify  # torch loads slowly
+    from uproar.data.download import exclude_unreadable, verify  # torch loads slowly
 
     with watched(f"looking for {name}") as watch:
         verification = verify(name, watch.counting("pictures", f"reading {name}"))

@@ -58,7 +58,7 @@ def explain(
     model: Model = "cnn-small",
     weights: Weights = None,
     size: PictureSize = None,
-    limit: Annotated[int | None, option(takes="N", text="At most so many images", default=str(LIMIT))] = None,
+    limit: Annotated[int, option(takes="N", text="At most so many images", default=str(LIMIT))] = LIMIT,
     plugin: Plugins = None,
     layers: Annotated[bool, flag("--layers", text="Instead list the network's layers")] = False,
     out: Annotated[Path, option(takes="FILE", text="Picture: .png, .svg, .html", default="maps.png")] = Path(
@@ -76,19 +76,6 @@ def explain(
     ] = "predicted",
     classes: Classes = None,
     answers: OutputOption = "auto",
-    split: Annotated[
-        str,
-        option(
-            takes="test|both",
-            default="test",
-            text="Images of a task: the test split, or both splits, as maps for a study to take (--save)",
-            advanced=True,
-        ),
-    ] = "test",
-    study: Annotated[
-        str | None,
-        option(takes="FILE", text="With --split both: a study that names task, model and recipe", advanced=True),
-    ] = None,
     seed: Seed = 0,
     store: Annotated[
         str, option(takes="FOLDER|URL", text="Finished maps are kept here", default="runs/explain/store", advanced=True)
@@ -96,7 +83,7 @@ def explain(
     data_root: DataRoot = None,
 ) -> int:
     """Show the maps of several methods side by side, as a picture and as arrays."""
-    _check_options(images, split, study, limit, classes, size, out, save)
+    _check_options(images, limit, classes, size, out, save)
     check_output_option(answers)
     if layers:
         return _list_layers(images, task, model, weights, classes, size, plugin)
@@ -109,18 +96,13 @@ def explain(
     for file in plugin or ():
         load_plugin(file)
     chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
-    if split == "both":
-        settings = {"tasks": task, "models": model, "weights": weights, "target": target}
-        from uproar.cli.explain_splits import explain_splits
-
-        return explain_splits(study or settings, chains, limit, target, seed, save, out, store)
     check_target_option(target)
     from uproar.checks import undefined_maps
     from uproar.cli.subjects import make_subject, read_image_set
     from uproar.storage.store import Store
     from uproar.study.applicable import with_applicable
 
-    limit, kept_maps = LIMIT if limit is None else limit, Store(store)
+    kept_maps = Store(store)
     with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, kept_maps, watch)
         subject = make_subject(chosen, model, weights, target, seed, watch, answers)  # type: ignore[arg-type]
@@ -180,25 +162,12 @@ def _list_layers(
 
 
 def _check_options(
-    images: str | None,
-    split: str,
-    study: str | None,
-    limit: int | None,
-    classes: int | None,
-    size: int | None,
-    out: Path,
-    save: Path | None,
+    images: str | None, limit: int, classes: int | None, size: int | None, out: Path, save: Path | None
 ) -> None:
     """Refuse options that cannot be meant, before anything is read."""
     if out.suffix not in PICTURES:
         raise BadInput(f"A picture ends in {', '.join(PICTURES)}, not {out.name!r}.")
-    if split not in ("test", "both"):
-        raise BadInput(f"--split is test or both, not {split!r}.")
-    if study is not None and split != "both":
-        raise BadInput("--study goes with --split both.")
-    if images is not None and split == "both":
-        raise BadInput("--split both takes the images of a task or a study, none of your own.")
-    if limit is not None and limit < 1:
+    if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     check_size(size, images)
     if save is not None and save.suffix not in ARRAYS:

@@ -17,8 +17,7 @@ from uproar.cli.console import output, table
 from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import print_next
 from uproar.cli.options import DataRoot, Plugins
-from uproar.data.catalogue import CATALOGUE
-from uproar.data.locations import find
+from uproar.data.locations import CATALOGUE, find
 
 
 class Kind(StrEnum):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from uproar.cli.console import output
-from uproar.storage.urls import public_command
+from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
     from uproar.runs.run import Run

@@ -82,12 +82,12 @@ def _add_run_to_json(results: Run, page: Path) -> None:
     """The tables of a run as its CSV files have them, the answers, what is missing or failed, and the report."""
     if not json_wanted():
         return
-    from uproar.report.tables import run_tables
+    from uproar.report.tables import study_tables
 
     add_to_json(
         report=page,
         answers=[_answer(answer) for answer in results.answers],
-        **run_tables(results, results.verdicts),
+        **study_tables(results),
         problems=results.problems,
     )
 

@@ -22,7 +22,7 @@ from uproar.cli.study_options import Changes, changing
 from uproar.errors import BadInput
 from uproar.remaining_time import about, duration, seconds_of
 from uproar.runs.other_folders import RECORD
-from uproar.storage.urls import public, public_command
+from uproar.storage.backends import public, public_command
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study

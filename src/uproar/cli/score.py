@@ -41,7 +41,7 @@ from uproar.cli.report import written
 from uproar.errors import BadInput
 from uproar.remaining_time import duration, seconds_of
 from uproar.statistics.design import BASELINES
-from uproar.storage.urls import public_command
+from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -124,7 +124,7 @@ def score(
     from uproar.cli.imputer import compile_imputer  # torch loads slowly
     from uproar.cli.score_inputs import check_labels, cut, labelled_subject, read_labels, read_maps, said_output
     from uproar.cli.subjects import read_image_set
-    from uproar.data.training_images import WAYS
+    from uproar.data.user_images import WAYS
     from uproar.estimators import read_chain, require_maps
     from uproar.extend import load_plugin
     from uproar.metrics.registry import fine_tuning_of

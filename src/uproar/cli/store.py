@@ -19,7 +19,7 @@ from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import Command, DataRoot, Group, Trust, flag
 from uproar.cli.progress import watched
 from uproar.errors import BadInput, UproarError
-from uproar.storage.urls import public
+from uproar.storage.backends import public
 
 if TYPE_CHECKING:
     from uproar.storage.store import Store

@@ -96,7 +96,7 @@ def contained(owner: str, model: nn.Module | None = None, reseed: bool = True) -
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Around the loading of a user's file: what numbers depend on comes back; its environment and warnings stay."""
+    """Around the loading of a user's file: what numbers depend on comes back; its environment stays."""
     before = ProcessState(whole=False)
     try:
         with torch.inference_mode(False), torch.enable_grad():

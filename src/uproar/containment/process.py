@@ -11,7 +11,6 @@ import functools
 import os
 import random
 import sys
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -200,11 +199,6 @@ def _set_global_hooks(values: list[dict]) -> None:
         live.update(before)
 
 
-def _set_warnings(filters: list[Any]) -> None:
-    warnings.resetwarnings()
-    warnings.filters.extend(filters)  # type: ignore[attr-defined]
-
-
 def _set_environment(before: dict[str, str]) -> None:
     for name in set(os.environ) - set(before):
         del os.environ[name]
@@ -231,7 +225,6 @@ SWITCHES = (
     Switch("the automatic precision of torch", lambda: [torch.is_autocast_enabled(d) for d in DEVICES], _set_autocast),
     Switch("hooks on all modules", lambda: [dict(hooks) for hooks in _GLOBAL_HOOKS], _set_global_hooks),
     Switch("the error handling of NumPy", np.geterr, lambda before: np.seterr(**before)),
-    Switch("the warnings filters", lambda: list(warnings.filters), _set_warnings, False),
     Switch("the environment variables", lambda: dict(os.environ), _set_environment, False),
     Switch("the working directory", os.getcwd, os.chdir),
     Switch("the standard streams", lambda: (sys.stdin, sys.stdout, sys.stderr), _set_streams),

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.data.cropping import CentreCrop
 from uproar.data.options import Count, Shorter, subsample
 from uproar.data.registry import tasks
-from uproar.data.stream import Source
+from uproar.data.stream import CentreCrop, Source
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, one_line
 from uproar.registry import Entry

@@ -7,21 +7,25 @@ no part of the task any more.
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import torch
 from PIL import Image, UnidentifiedImageError
 
-from uproar.data.cropping import CentreCrop
-from uproar.data.options import subsample_rows
-from uproar.data.stream import Pictures
+from uproar.data.locations import locate, public_dataset
+from uproar.data.options import Count, Only, Root, Shorter, Size, subsample_rows
+from uproar.data.registry import tasks
+from uproar.data.stream import CentreCrop, Pictures
 from uproar.data.task import Split, Task
-from uproar.errors import BadInput
+from uproar.errors import BadInput, BadOption, one_line
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 EXCLUSION_LIST = "left-out.txt"
@@ -204,3 +208,336 @@ def _upright_size(path: str) -> tuple[int, int]:
     except (UnidentifiedImageError, OSError) as error:
         raise BadInput(f"{path} cannot be read as a picture ({error}).") from None
     return (height, width) if turned else (width, height)
+
+
+# imageNet (ILSVRC 2012): training photos by class, validation photos with labels from one of four places, box XML
+# Classes are numbered by their WordNet names in rising order, as trained networks have them.
+
+
+_XML = ("bbox/val", "Annotations/CLS-LOC/val", "ILSVRC/Annotations/CLS-LOC/val", "Annotation/val")
+_SOLUTION = ("LOC_val_solution.csv", "ILSVRC/LOC_val_solution.csv")
+_WORDS = ("LOC_synset_mapping.txt", "ILSVRC/LOC_synset_mapping.txt")
+_KIT = ("ILSVRC2012_devkit_t12/data", "devkit/data", "data")
+
+
+@tasks.declare(images="1,281,167 + 50,000 photos", truth="boxes, where their XML files are there")
+def imagenet(
+    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
+) -> Task:
+    """ILSVRC 2012 (Russakovsky et al. 2015); the labelled validation photos are the test split."""
+    folder = locate("imagenet", root)
+    data = _first(folder, public_dataset("imagenet").marks)
+    assert data is not None, "this is how the folder was found"
+    place = data.parent.relative_to(folder).as_posix()
+    below = "" if place == "." else f"{place}/"
+    wnids = class_folders(data)
+    if not wnids:
+        raise BadInput(f"{data} has no class folders such as n01440764.")
+    labels = {wnid: i for i, wnid in enumerate(wnids)}
+    first, second = FileList(folder), FileList(folder)
+    for wnid, label in labels.items():
+        first.add_folder(f"{below}train/{wnid}", label)
+    boxes = _first(folder, _XML)
+    _add_validation(second, f"{below}val", labels, boxes)
+    if boxes is not None:
+        second.boxed = _boxed_by(boxes, wnids, second)
+    names = class_titles(wnids, _words(folder))
+    return photo_task("imagenet", (first, second), names, CentreCrop(size, shorter), (train, test))
+
+
+def _first(folder: Path, places: tuple[str, ...]) -> Path | None:
+    return next((folder / place for place in places if (folder / place).exists()), None)
+
+
+def _add_validation(listing: FileList, val: str, labels: dict[str, int], boxes: Path | None) -> None:
+    """The validation photos: in class folders, or side by side with their labels elsewhere."""
+    place = listing.folder / val
+    if not place.is_dir():
+        raise BadInput(f"There is no folder {place} with the validation photos.")
+    folders = class_folders(place)
+    for wnid in folders:
+        if wnid not in labels:
+            raise BadInput(f"The class {wnid} is in {place} but not in the training folders.")
+        listing.add_folder(f"{val}/{wnid}", labels[wnid])
+    if folders:
+        return
+    names = list_pictures(place)
+    classes = _validation_labels(listing.folder, names, boxes)
+    for name in names:
+        own = classes.get(name.partition(".")[0])
+        if own is None:
+            raise BadInput(f"{place / name} has no label.")
+        if own not in labels:
+            raise BadInput(f"{place / name} is of the class {own}, which is not in the training folders.")
+        listing.add(f"{val}/{name}", labels[own])
+
+
+def _validation_labels(folder: Path, names: list[str], boxes: Path | None) -> dict[str, str]:
+    """The class of each validation photo by name: from the solution table, the development kit or the box files."""
+    solution = _first(folder, _SOLUTION)
+    if solution is not None:
+        with solution.open(encoding="utf-8", newline="") as lines:
+            rows = [row for row in csv.reader(lines) if len(row) == 2][1:]
+        return {name: prediction.split()[0] for name, prediction in rows if prediction.split()}
+    kit = _first(folder, _KIT)
+    if kit is not None and (kit / "ILSVRC2012_validation_ground_truth.txt").is_file():
+        return _labels_of_kit(kit, names)
+    if boxes is not None:
+        stems = [name.partition(".")[0] for name in names]
+        annotated = {stem: _objects(boxes / f"{stem}.xml")[0] for stem in stems}
+        return {stem: objects[0][0] for stem, objects in annotated.items() if objects}
+    raise BadInput(
+        f"The validation photos of {folder} have no labels: sort them into class folders, or put "
+        "ILSVRC2012_devkit_t12, LOC_val_solution.csv or the box files (bbox/val) beside them."
+    )
+
+
+def _labels_of_kit(kit: Path, names: list[str]) -> dict[str, str]:
+    """The kit counts classes from 1, in an order of its own, and photos by name."""
+    truth = kit / "ILSVRC2012_validation_ground_truth.txt"
+    numbers = [number for (number,) in read_columns(truth, 1)]
+    wnids = _wnids_of_kit(kit / "meta.mat")
+    for number in numbers:
+        if number not in wnids:
+            raise BadInput(
+                f"{truth} has the label {number}, but the classes of the kit are counted from "
+                f"{min(wnids, key=int)} to {max(wnids, key=int)}."
+            )
+    if len(numbers) < len(names):
+        raise BadInput(f"{truth} has {len(numbers)} labels, but there are {len(names)} photos.")
+    return {f"ILSVRC2012_val_{i:08d}": wnids[number] for i, number in enumerate(numbers, 1)}
+
+
+def _wnids_of_kit(file: Path) -> dict[str, str]:
+    from scipy.io import loadmat  # loads slowly, and few need it
+
+    try:
+        synsets = loadmat(file, squeeze_me=True, struct_as_record=False)["synsets"]
+        return {str(int(one.ILSVRC2012_ID)): str(one.WNID) for one in synsets if int(one.num_children) == 0}
+    except Exception as error:  # a damaged file can fail in any way
+        raise BadInput(f"{file} is not the table of the kit's classes ({one_line(error)}).") from None
+
+
+def _words(folder: Path) -> dict[str, str]:
+    place = _first(folder, _WORDS)
+    return {} if place is None else {wnid: words for wnid, words in read_columns(place, 2)}
+
+
+def _boxed_by(place: Path, wnids: list[str], listing: FileList) -> Callable[[str], FileBoxes | None]:
+    """Finds the boxes of a photo's own class in its XML file; none where there is no file."""
+    classes = dict(zip(listing.names, listing.labels, strict=True))
+
+    def boxed(name: str) -> FileBoxes | None:
+        file = place / f"{Path(name).stem}.xml"
+        if not file.is_file():
+            return None
+        objects, size = _objects(file)
+        own = wnids[classes[name]]
+        return FileBoxes(tuple(box for wnid, box in objects if wnid == own), size)
+
+    return boxed
+
+
+Objects = list[tuple[str, tuple[float, float, float, float]]]
+
+
+def _objects(file: Path) -> tuple[Objects, tuple[int, int]]:
+    """The class and box of each object in a photo, and the photo's width and height."""
+
+    def number(node: ElementTree.Element, name: str) -> float:
+        return float(node.findtext(name, ""))
+
+    try:
+        top = ElementTree.parse(file).getroot()
+        objects: Objects = []
+        for one in top.iter("object"):
+            box = one.find("bndbox")
+            assert box is not None
+            edges = (number(box, "xmin"), number(box, "ymin"), number(box, "xmax"), number(box, "ymax"))
+            objects.append((one.findtext("name", ""), edges))
+        return objects, (int(number(top, "size/width")), int(number(top, "size/height")))
+    except (OSError, ElementTree.ParseError, ValueError, AssertionError) as error:
+        raise BadInput(f"{file} is not a box file ({one_line(error)}).") from None
+
+
+# public sets of photographs in their official layouts: CUB-200-2011, Birdsnap, Food-101, Tiny-ImageNet
+# Lists and tables beside the photos say the classes, the splits and, for three of them, the boxes. Birdsnap is a list
+# of addresses, and many photos are gone from the web: those that are not on the disk are left out.
+
+
+PHOTOS = ("download/images", "images", ".")
+"""Where the photos may lie below the set's folder, the place of the official script first."""
+
+_SIDE = 64
+"""Pixels on each side of the pictures of Tiny-ImageNet."""
+
+
+@tasks.declare(images="5,994 + 5,794 photos", truth="boxes")
+def cub200(
+    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
+) -> Task:
+    """200 species of birds (Wah et al. 2011) with boxes, the official split; photos are decoded when read."""
+    folder = locate("cub200", root)
+    ids = {number: i for i, (number, _) in enumerate(read_columns(folder / "classes.txt", 2))}
+    classes = [_bird_name(name) for _, name in read_columns(folder / "classes.txt", 2)]
+    names = dict(read_columns(folder / "images.txt", 2))
+    labels = dict(read_columns(folder / "image_class_labels.txt", 2))
+    in_train = dict(read_columns(folder / "train_test_split.txt", 2))
+    boxed = _cub_boxes(folder / "bounding_boxes.txt", names)
+    listings = FileList(folder, boxed=boxed), FileList(folder, boxed=boxed)
+    for number, name in names.items():
+        if number not in labels or number not in in_train:
+            raise BadInput(f"{folder}: image {number} ({name}) has no label or no split.")
+        if labels[number] not in ids:
+            raise BadInput(
+                f"{folder}: image {number} has the label {labels[number]}, but classes.txt has "
+                f"{min(ids, key=int)} to {max(ids, key=int)}."
+            )
+        listings[in_train[number] != "1"].add(f"images/{name}", ids[labels[number]])
+    return photo_task("cub200", listings, classes, CentreCrop(size, shorter), (train, test))
+
+
+def _bird_name(name: str) -> str:
+    return name.partition(".")[2].replace("_", " ") or name
+
+
+def _cub_boxes(file: Path, names: dict[str, str]) -> Callable[[str], FileBoxes | None]:
+    """By name: left, top, width and height in the file become the corners of the box."""
+    boxes: dict[str, FileBoxes] = {}
+    for number, *values in read_columns(file, 5):
+        x, y, width, height = parse_floats(file, values)
+        if number in names:
+            boxes[f"images/{names[number]}"] = FileBoxes(((x, y, x + width - 1, y + height - 1),))
+    return boxes.get
+
+
+@tasks.declare(images="up to 47,386 + 2,443 photos", truth="boxes")
+def birdsnap(
+    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
+) -> Task:
+    """500 species of birds (Berg et al. 2014) with boxes; photos that were not found on the web are left out."""
+    folder = locate("birdsnap", root)
+    species = {row["id"]: row["common"] for row in read_table(folder / "species.txt", ("id", "common"))}
+    rows = read_table(folder / "images.txt", ("path", "species_id", "bb_x1", "bb_y1", "bb_x2", "bb_y2"))
+    in_test = {row["path"] for row in read_table(folder / "test_images.txt", ("path",))}
+    place = _photo_folder(folder, [row["path"] for row in rows])
+    boxed: dict[str, FileBoxes] = {}
+    listings = FileList(folder, boxed=boxed.get), FileList(folder, boxed=boxed.get)
+    ids = {number: i for i, number in enumerate(species)}
+    for row in rows:
+        if row["species_id"] not in ids:
+            raise BadInput(
+                f"{folder}: {row['path']} has the species {row['species_id']}, but species.txt has "
+                f"{', '.join([*ids][:3])} …"
+            )
+        name = row["path"] if place == "." else f"{place}/{row['path']}"
+        listing = listings[row["path"] in in_test]
+        listing.add(name, ids[row["species_id"]])
+        box = parse_floats(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
+        boxed[name] = FileBoxes(((box[0], box[1], box[2], box[3]),))
+    here = tuple(part.without({n for n in part.names if not (folder / n).is_file()}) for part in listings)
+    classes = list(species.values())
+    return photo_task("birdsnap", (here[0], here[1]), classes, CentreCrop(size, shorter), (train, test))
+
+
+def _photo_folder(folder: Path, paths: list[str]) -> str:
+    for place in PHOTOS:
+        if any((folder / place / path).is_file() for path in paths):
+            return place
+    raise BadInput(
+        f"{folder} has the lists of Birdsnap but none of its photos in {' or '.join(PHOTOS[:2])}; "
+        "`uproar data get birdsnap` downloads those that are still on the web."
+    )
+
+
+def read_table(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    """The rows of a table with tabs between the columns and their names in the first line."""
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines, delimiter="\t"))
+    except FileNotFoundError:
+        raise BadInput(f"There is no {file.name} in {file.parent}.") from None
+    for number, row in enumerate(rows, 2):
+        for column in columns:
+            if not row.get(column):
+                raise BadInput(f"{file}, line {number}: there is no {column!r}.")
+    return rows
+
+
+@tasks.declare(images="75,750 + 25,250 photos", truth="none")
+def food101(
+    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
+) -> Task:
+    """101 dishes (Bossard et al. 2014), the official lists; photos are decoded when read."""
+    folder = locate("food101", root)
+    classes = [name for (name,) in read_columns(folder / "meta" / "classes.txt", 1)]
+    numbers = {name: i for i, name in enumerate(classes)}
+    listings = FileList(folder), FileList(folder)
+    for split, listing in zip(("train", "test"), listings, strict=True):
+        for name in _food_names(folder / "meta", split):
+            label = name.partition("/")[0]
+            if label not in numbers:
+                raise BadInput(f"{folder}: {split} has {name}, but classes.txt has no class {label!r}.")
+            listing.add(f"images/{name}.jpg", numbers[label])
+    names = [name.replace("_", " ") for name in classes]
+    return photo_task("food101", listings, names, CentreCrop(size, shorter), (train, test))
+
+
+def _food_names(meta: Path, split: str) -> list[str]:
+    """The names of a split, from the text list or the same list as JSON."""
+    if (meta / f"{split}.txt").is_file():
+        return [name for (name,) in read_columns(meta / f"{split}.txt", 1)]
+    try:
+        held = json.loads((meta / f"{split}.json").read_text(encoding="utf-8"))
+        return [str(name) for names in held.values() for name in names]
+    except FileNotFoundError:
+        raise BadInput(f"There is neither {split}.txt nor {split}.json in {meta}.") from None
+    except (ValueError, AttributeError, TypeError):
+        raise BadInput(f"{meta / f'{split}.json'} is not a JSON list of names by class.") from None
+
+
+@tasks.declare("tiny-imagenet", images="100,000 + 10,000 colour 64×64", truth="boxes")
+def tiny_imagenet(
+    *, only: Only = (), size: Size = _SIDE, train: Count = None, test: Count = None, root: Root = None
+) -> Task:
+    """200 classes of ImageNet at 64×64 with boxes; the labelled validation images are the test split.
+
+    `only=[n01641577, n02106662]` keeps these classes, in this order.
+    """
+    folder = locate("tiny-imagenet", root)
+    whole = [name for (name,) in read_columns(folder / "wnids.txt", 1)]
+    classes = _selected_classes(whole, only, folder)
+    numbers_of = {name: i for i, name in enumerate(classes)}
+    boxes: dict[str, FileBoxes] = {}
+    listings = FileList(folder, boxed=boxes.get), FileList(folder, boxed=boxes.get)
+    for wnid, label in numbers_of.items():
+        listings[0].add_folder(f"train/{wnid}/images", label)
+        table = folder / "train" / wnid / f"{wnid}_boxes.txt"
+        for name, *box in read_columns(table, 5):
+            boxes[f"train/{wnid}/images/{name}"] = _tiny_box(table, box)
+    table = folder / "val" / "val_annotations.txt"
+    for name, wnid, *box in read_columns(table, 6):
+        if wnid not in whole:
+            raise BadInput(f"{table}: {name} is of the class {wnid}, which wnids.txt does not have.")
+        if wnid not in numbers_of:
+            continue
+        listings[1].add(f"val/images/{name}", numbers_of[wnid])
+        boxes[f"val/images/{name}"] = _tiny_box(table, box)
+    words = dict(read_columns(folder / "words.txt", 2)) if (folder / "words.txt").is_file() else {}
+    names = class_titles(classes, words)
+    return photo_task("tiny-imagenet", listings, names, CentreCrop(size, size), (train, test))
+
+
+def _selected_classes(whole: Sequence[str], only: Sequence[str], folder: Path) -> Sequence[str]:
+    """The classes asked for, of those there are; all where none are named."""
+    missing = [name for name in only if name not in whole]
+    if missing:
+        raise BadOption(
+            f"tiny-imagenet: only= names {', '.join(missing)}, but wnids.txt in {folder} has no such class."
+        )
+    return only or whole
+
+
+def _tiny_box(table: Path, values: list[str]) -> FileBoxes:
+    x0, y0, x1, y1 = parse_floats(table, values)
+    return FileBoxes(((x0, y0, x1, y1),), (_SIDE, _SIDE))

@@ -2,15 +2,165 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from uproar.data.photographs import NOWHERE
 from uproar.data.registry import tasks
 from uproar.data.task import Split, Task
+from uproar.registry import options_of
 from uproar.seeds import Draws, generator
+
+# canvases for made-up tasks: noise, bright parts on it, and which of these parts are the evidence of the class
+# Everything is measured in cells of `size // 16` pixels, so that a larger image shows the same scene with larger
+# parts. A bright pixel is 0.6 + 0.4·v where the noise there is v: above all noise as long as `noise` is at most 0.6.
+
+
+GLYPH = 5
+"""Cells of a glyph's side."""
+
+Size = Annotated[int, Field(ge=16, le=64)]
+Channels = Literal[1, 3]
+Count = Annotated[int, Field(ge=2)]
+Noise = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What all made-up tasks share: how large images are, how noisy, how many, and the seed of all draws."""
+
+    size: int
+    channels: int
+    noise: float
+    seed: int
+
+    @property
+    def cell(self) -> int:
+        """Pixels of the side of a cell."""
+        return self.size // 16
+
+    @property
+    def glyph(self) -> int:
+        """Pixels of the side of a glyph."""
+        return GLYPH * self.cell
+
+    def enlarge(self, shapes: Tensor) -> Tensor:
+        """Shapes in cells as shapes in pixels."""
+        return shapes.repeat_interleave(self.cell, -2).repeat_interleave(self.cell, -1)
+
+    def canvas(self, split: str, labels: Tensor) -> Canvas:
+        """An empty canvas for each label."""
+        draws = Draws.of(self.seed, len(labels), split)
+        noise = self.noise * draws.uniform("planted background", self.channels, self.size, self.size)
+        nothing = torch.zeros(len(labels), self.size, self.size, dtype=torch.bool)
+        return Canvas(self, split, labels, draws, noise, nothing, nothing)
+
+    def task(
+        self, name: str, counts: tuple[int, int], classes: Sequence[str], paint: Callable[[Canvas], Canvas]
+    ) -> Task:
+        """A task whose train and test images are painted alike; the classes take turns."""
+        splits = []
+        for split, n in zip(("train", "test"), counts, strict=True):
+            splits.append(paint(self.canvas(split, torch.arange(n) % len(classes))).split())
+        return Task(name, splits[0], splits[1], tuple(classes))
+
+
+def scene_and_counts(
+    *,
+    size: Size = 16,
+    channels: Channels = 1,
+    train: Count = 1024,
+    test: Count = 256,
+    noise: Noise = 0.5,
+    seed: int = 0,
+) -> tuple[Scene, tuple[int, int]]:
+    """A scene and how many images of it are for training and test: the options of every made-up task."""
+    return Scene(size, channels, noise, seed), (train, test)
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """Noise on which parts are painted; painting gives another canvas."""
+
+    scene: Scene
+    name: str
+    """The split that it becomes."""
+    labels: Tensor
+    draws: Draws
+    noise: Tensor
+    bright: Tensor
+    """Bright pixels, (n, h, w) bool."""
+    evidence: Tensor
+    """Pixels that tell the class, (n, h, w) bool."""
+    boxes: tuple[Tensor, ...] = field(default=())
+    """Around each part that is evidence, (n, 4)."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def painted(self, shapes: Tensor, corners: Tensor) -> Canvas:
+        """With a bright shape, (n, g, g) bool in pixels, in each image; it is no evidence."""
+        return replace(self, bright=self.bright | self._placed(shapes, corners))
+
+    def marked(self, shapes: Tensor, corners: Tensor) -> Canvas:
+        """With these pixels as evidence, bright or not; an empty shape marks nothing."""
+        placed = self._placed(shapes, corners)
+        return replace(self, evidence=self.evidence | placed, boxes=(*self.boxes, _boxes_around(placed)))
+
+    def planted(self, shapes: Tensor, corners: Tensor) -> Canvas:
+        """With a bright shape that is evidence."""
+        return self.painted(shapes, corners).marked(shapes, corners)
+
+    def corners_in(self, purpose: str, columns: tuple[int, int] | None = None) -> Tensor:
+        """A random place for a glyph in each image, (n, 2) row and column; `columns` bound where it may lie."""
+        size, glyph = self.scene.size, self.scene.glyph
+        left, right = columns or (0, size)
+        room = torch.tensor([size - glyph + 1, right - left - glyph + 1])
+        return (self.draws.uniform(purpose, 2) * room).long() + torch.tensor([0, left])
+
+    def choice(self, purpose: str, count: int) -> Tensor:
+        """A random whole number below `count` for each image."""
+        return (self.draws.uniform(purpose) * count).long().clamp_max(count - 1)
+
+    def split(self) -> Split:
+        """The images, with masks of the evidence and boxes around its parts."""
+        images = torch.where(self.bright[:, None], 0.6 + 0.4 * self.noise, self.noise)
+        boxes = self.boxes[0] if len(self.boxes) == 1 else torch.stack(self.boxes, 1)
+        return Split(self.name, images, self.labels, self.evidence, boxes)
+
+    def _placed(self, shapes: Tensor, corners: Tensor) -> Tensor:
+        placed = torch.zeros_like(self.bright)
+        h, w = shapes.shape[1:]
+        for one, shape, (row, column) in zip(placed, shapes, corners.tolist(), strict=True):
+            one[row : row + h, column : column + w] = shape
+        return placed
+
+
+def _boxes_around(pixels: Tensor) -> Tensor:
+    """The smallest box around the pixels of each image, (n, 4)."""
+    boxes = torch.tensor(NOWHERE).repeat(len(pixels), 1)
+    for i, one in enumerate(pixels):
+        rows, columns = one.nonzero().T
+        if len(rows):
+            boxes[i] = torch.stack([columns.min(), rows.min(), columns.max(), rows.max()])
+    return boxes
+
+
+def places_on_grid(canvas: Canvas, purpose: str, count: int) -> list[Tensor]:
+    """`count` different places for glyphs that do not overlap, in random order: corners (n, 2) each."""
+    glyph, size = canvas.scene.glyph, canvas.scene.size
+    across = size // glyph
+    spare = size - across * glyph
+    order = canvas.draws.permutations(purpose, across**2)[:, :count]
+    shift = (canvas.draws.uniform(f"{purpose} shift", 2) * (spare + 1)).long()
+    return [torch.stack([cell // across, cell % across], 1) * glyph + shift for cell in order.T]
+
 
 _GLYPH = 5
 """Glyphs are 5×5 pixels: small beside a 16×16 image, large enough for many distinct shapes."""
@@ -64,3 +214,314 @@ def _split(name: str, n: int, glyphs: Tensor, size: int, channels: int, noise: f
     row, column = corners.T
     boxes = torch.stack([column, row, column + _GLYPH - 1, row + _GLYPH - 1], 1)
     return Split(name, images, labels, masks, boxes)
+
+
+# made-up tasks whose class is a function of parts: both must be there, exactly one must be, one must be missing
+# Each part is one of two shapes, as bright and as large, so that no brightness tells anything. The evidence is both
+# parts in every image: the class is a function of the two, and what is left without them says nothing.
+
+
+@tasks.declare("planted-conjunction", images="made up: two glyphs on noise", truth="masks and boxes")
+@options_of(scene_and_counts)
+def planted_conjunction(*, moving: bool = True, **options: Any) -> Task:
+    """Class 1 where two parts are both there; in class 0 one of them, left or right by chance, is another shape."""
+    scene, counts = scene_and_counts(**options)
+
+    def shapes(canvas: Canvas) -> tuple[Tensor, Tensor]:
+        complete, missing = canvas.labels == 1, canvas.choice("planted missing part", 2)
+        return (~complete & (missing == 0)).long(), (~complete & (missing == 1)).long()
+
+    return _two_parts("planted-conjunction", scene, counts, ("not both", "both"), shapes, moving)
+
+
+@tasks.declare("planted-xor", images="made up: two glyphs on noise", truth="masks and boxes")
+@options_of(scene_and_counts, train=2048)
+def planted_xor(*, moving: bool = False, **options: Any) -> Task:
+    """Two parts of two shapes each; the class is whether exactly one of them is the second: one part tells nothing.
+
+    The parts stay in the middle of their halves unless they are `moving`, which small networks hardly learn.
+    """
+    scene, counts = scene_and_counts(**options)
+
+    def shapes(canvas: Canvas) -> tuple[Tensor, Tensor]:
+        first = canvas.choice("planted first part", 2)
+        return first, first ^ canvas.labels
+
+    return _two_parts("planted-xor", scene, counts, ("alike", "different"), shapes, moving)
+
+
+def _two_parts(
+    name: str,
+    scene: Scene,
+    counts: tuple[int, int],
+    classes: tuple[str, str],
+    shapes: Callable[[Canvas], tuple[Tensor, Tensor]],
+    moving: bool,
+) -> Task:
+    """A part in each half of the image; `shapes` says which of its two shapes each has."""
+    left, right = scene.enlarge(glyph_shapes(4)).split(2)
+
+    half = scene.size // 2
+
+    def place(canvas: Canvas, purpose: str, columns: tuple[int, int]) -> Tensor:
+        if moving:
+            return canvas.corners_in(purpose, columns)
+        middle = torch.tensor([scene.size - scene.glyph, sum(columns) - scene.glyph]) // 2
+        return middle.repeat(len(canvas), 1)
+
+    def paint(canvas: Canvas) -> Canvas:
+        first, second = shapes(canvas)
+        canvas = canvas.planted(left[first], place(canvas, "planted left", (0, half)))
+        return canvas.planted(right[second], place(canvas, "planted right", (half, scene.size)))
+
+    return scene.task(name, counts, classes, paint)
+
+
+@tasks.declare("planted-absence", images="made up: glyphs in the corners, on noise", truth="masks and boxes")
+@options_of(scene_and_counts)
+def planted_absence(**options: Any) -> Task:
+    """Class 1 where the glyph in the upper left corner is missing; those in the other corners come and go by chance.
+
+    The evidence is the place of the glyph in both classes: in class 1 there is nothing but noise to be seen there.
+    """
+    scene, counts = scene_and_counts(**options)
+    glyph = scene.enlarge(glyph_shapes(1))
+
+    def paint(canvas: Canvas) -> Canvas:
+        everywhere = glyph.repeat(len(canvas), 1, 1)
+        here = torch.full((len(canvas), 2), scene.cell)
+        far = scene.size - scene.glyph - scene.cell
+        for number, corner in enumerate(((scene.cell, far), (far, scene.cell), (far, far))):
+            there = canvas.choice(f"planted other corner {number}", 2).bool()
+            canvas = canvas.painted(everywhere & there[:, None, None], torch.tensor([corner]).repeat(len(canvas), 1))
+        present = everywhere & (canvas.labels == 0)[:, None, None]
+        return canvas.painted(present, here).marked(everywhere, here)
+
+    return scene.task("planted-absence", counts, ("there", "missing"), paint)
+
+
+# made-up tasks whose evidence is a shape: at a fixed place, by its place, told twice, among distractors
+
+
+Classes = Annotated[int, Field(ge=2, le=16)]
+
+
+@tasks.declare("planted-fixed", images="made up: a glyph in the middle, on noise", truth="masks and boxes")
+@options_of(scene_and_counts)
+def planted_fixed(*, classes: Classes = 4, **options: Any) -> Task:
+    """A bright glyph that tells the class, always in the middle: the evidence never moves.
+
+    The evidence is the square of the glyph: which of its pixels are dark tells the class as well, and the square is the
+    same for all classes.
+    """
+    scene, counts = scene_and_counts(**options)
+    glyphs = scene.enlarge(glyph_shapes(classes))
+
+    def paint(canvas: Canvas) -> Canvas:
+        middle = torch.full((len(canvas), 2), (scene.size - scene.glyph) // 2)
+        square = torch.ones(len(canvas), scene.glyph, scene.glyph, dtype=torch.bool)
+        return canvas.painted(glyphs[canvas.labels], middle).marked(square, middle)
+
+    return scene.task("planted-fixed", counts, [f"glyph {i}" for i in range(classes)], paint)
+
+
+@tasks.declare("planted-place", images="made up: one glyph in a quarter, on noise", truth="masks and boxes")
+@options_of(scene_and_counts)
+def planted_place(**options: Any) -> Task:
+    """The same bright glyph in one of the four quarters, which tells the class, or nowhere: class 0 is empty.
+
+    Images of class 0 have no evidence that could be marked, and count as undefined in metrics of known pixels.
+    """
+    scene, counts = scene_and_counts(**options)
+    glyph = scene.enlarge(glyph_shapes(1))
+
+    def paint(canvas: Canvas) -> Canvas:
+        n, half = len(canvas), scene.size // 2
+        room = half - scene.glyph + 1
+        inside = (canvas.draws.uniform("planted place", 2) * room).long()
+        quarter = (canvas.labels - 1).clamp_min(0)
+        corners = torch.stack([quarter // 2, quarter % 2], 1) * half + inside
+        shapes = glyph.repeat(n, 1, 1) & (canvas.labels > 0)[:, None, None]
+        return canvas.planted(shapes, corners)
+
+    places = ("nowhere", "upper left", "upper right", "lower left", "lower right")
+    return scene.task("planted-place", counts, places, paint)
+
+
+@tasks.declare("planted-redundant", images="made up: two glyphs that say the same, on noise", truth="masks and boxes")
+@options_of(scene_and_counts)
+def planted_redundant(*, classes: Classes = 4, **options: Any) -> Task:
+    """Two glyphs, one in each half, and either alone tells the class: what is left of one replaces the other."""
+    scene, counts = scene_and_counts(**options)
+    left, right = scene.enlarge(glyph_shapes(2 * classes)).split(classes)
+
+    def paint(canvas: Canvas) -> Canvas:
+        first = canvas.corners_in("planted left", (0, scene.size // 2))
+        second = canvas.corners_in("planted right", (scene.size // 2, scene.size))
+        return canvas.planted(left[canvas.labels], first).planted(right[canvas.labels], second)
+
+    return scene.task("planted-redundant", counts, [f"glyphs {i}" for i in range(classes)], paint)
+
+
+@tasks.declare(
+    "planted-distractors", images="made up: a glyph among others as bright, on noise", truth="masks and boxes"
+)
+@options_of(scene_and_counts)
+def planted_distractors(
+    *, classes: Classes = 4, distractors: Annotated[int, Field(ge=1, le=8)] = 2, **options: Any
+) -> Task:
+    """A glyph that tells the class among other glyphs, as bright and as large, that tell nothing.
+
+    The distractors are drawn, for each image and independently of its class, from as many shapes as there are classes.
+    """
+    scene, counts = scene_and_counts(**options)
+    telling, other = scene.enlarge(glyph_shapes(2 * classes)).split(classes)
+
+    def paint(canvas: Canvas) -> Canvas:
+        own, *others = places_on_grid(canvas, "planted places", 1 + distractors)
+        for number, corners in enumerate(others):
+            canvas = canvas.painted(other[canvas.choice(f"planted distractor {number}", classes)], corners)
+        return canvas.planted(telling[canvas.labels], own)
+
+    return scene.task("planted-distractors", counts, [f"glyph {i}" for i in range(classes)], paint)
+
+
+# made-up tasks about what surrounds the evidence: a texture among dots, a background that goes with the class
+
+
+_PATCH = 8
+"""Cells of the side of a textured patch."""
+TEXTURES = ("rows", "columns", "squares", "diagonals")
+
+
+def textures() -> Tensor:
+    """Four patterns of 8×8 cells, half of them bright, (4, 8, 8) bool; stripes and squares are two cells wide."""
+    row, column = torch.arange(_PATCH)[:, None], torch.arange(_PATCH)[None, :]
+    rows, columns = row // 2 % 2 + 0 * column, column // 2 % 2 + 0 * row
+    return torch.stack([rows, columns, rows ^ columns, (row + column) // 2 % 2]).bool()
+
+
+@tasks.declare("planted-texture", images="made up: a textured patch among random dots", truth="masks and boxes")
+@options_of(scene_and_counts, train=2048)
+def planted_texture(**options: Any) -> Task:
+    """Bright dots everywhere, half of all cells; in a patch of 8×8 cells they form the texture that tells the class.
+
+    No brightness tells anything, only how the dots of the patch lie; the patch moves.
+    """
+    scene, counts = scene_and_counts(**options)
+    patterns = scene.enlarge(textures())
+    patch = _PATCH * scene.cell
+
+    def paint(canvas: Canvas) -> Canvas:
+        cells = -(-scene.size // scene.cell)
+        dots = scene.enlarge(canvas.draws.uniform("planted dots", cells, cells) < 0.5)[:, : scene.size, : scene.size]
+        corners = (canvas.draws.uniform("planted patch", 2) * (scene.size - patch + 1)).long()
+        square = torch.ones(len(canvas), patch, patch, dtype=torch.bool)
+        canvas = canvas.marked(square, corners)
+        canvas = replace(canvas, bright=dots & ~canvas.evidence)
+        return canvas.painted(patterns[canvas.labels], corners)
+
+    return scene.task("planted-texture", counts, TEXTURES, paint)
+
+
+@tasks.declare("planted-background", images="made up: a glyph on noise of some brightness", truth="masks and boxes")
+@options_of(scene_and_counts)
+def planted_background(
+    *,
+    classes: Annotated[int, Field(ge=2, le=8)] = 4,
+    correlation: Annotated[float, Field(ge=0, le=1)] = 0.9,
+    **options: Any,
+) -> Task:
+    """A moving glyph tells the class; in training the brightness around it does too, in a share of the images.
+
+    With probability `correlation` the background of a training image has the brightness of its class, else that of a
+    random one; of a test image always that of a random one. The glyph is the only evidence that holds in both.
+    """
+    scene, counts = scene_and_counts(**options)
+    glyphs = scene.enlarge(glyph_shapes(classes))
+
+    def paint(canvas: Canvas) -> Canvas:
+        share = correlation if canvas.name == "train" else 0.0
+        follows = canvas.draws.uniform("planted follows") < share
+        level = torch.where(follows, canvas.labels, canvas.choice("planted level", classes))
+        # the range of the noise is divided among the classes: brighter for later ones
+        low = scene.noise * level / classes
+        shaded = low[:, None, None, None] + canvas.noise / classes
+        return replace(canvas, noise=shaded).planted(glyphs[canvas.labels], canvas.corners_in("planted corner"))
+
+    return scene.task("planted-background", counts, [f"glyph {i}" for i in range(classes)], paint)
+
+
+# images of parts at fixed places for networks whose weights are set by hand: which parts each uses is known exactly
+# The image is a grid of 4×4 squares of four cells each. Part A lies in the left square of the second row, B in its
+# right one, C and D elsewhere. A rule is a function of some parts; the others come and go by chance and tell nothing.
+
+
+GRID = 4
+"""Squares of a side of the image."""
+PLACES = (4, 7, 13, 2)
+"""The squares of the parts A, B, C, D, counted row by row."""
+
+RuleName = Literal["linear", "and", "or", "not", "xor", "saturating", "shattered"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How the class follows from the parts that a network uses, the first ones of PLACES."""
+
+    uses: int
+    holds: Callable[..., bool]
+    """Class 1, from the presence of each used part."""
+
+    @property
+    def answers(self) -> dict[int, list[tuple[bool, ...]]]:
+        """By class, what can be there of the used parts."""
+        every = list(itertools.product((False, True), repeat=self.uses))
+        return {k: [parts for parts in every if self.holds(*parts) == bool(k)] for k in (0, 1)}
+
+
+RULES: dict[str, Rule] = {
+    "linear": Rule(3, lambda a, b, c: 2 * a + b - 2 * c > 0.5),
+    "and": Rule(2, lambda a, b: a and b),
+    "or": Rule(2, lambda a, b: a or b),
+    "not": Rule(1, lambda a: not a),
+    "xor": Rule(2, lambda a, b: a != b),
+    "saturating": Rule(1, lambda a: a),
+    "shattered": Rule(1, lambda a: a),
+}
+
+
+@tasks.declare(
+    "hand-set", images="made up: bright squares on noise", truth="masks and boxes of the parts that the rule uses"
+)
+@options_of(scene_and_counts, train=64)
+def hand_set(*, rule: RuleName = "and", **options: Any) -> Task:
+    """Parts that are there or not, and a class that is a rule of some of them: for the model `hand-set` of that rule.
+
+    `linear` is 2A + B − 2C > ½; `not` is class 1 where A is missing; `saturating` and `shattered` are A, which the
+    network reads in a way that gradients do not show.
+    """
+    scene, counts = scene_and_counts(**options)
+    side = GRID * scene.cell
+    corners = [(side * (place // GRID), side * (place % GRID)) for place in PLACES]
+
+    def paint(canvas: Canvas) -> Canvas:
+        present = _presence(canvas, RULES[rule])
+        square = torch.ones(len(canvas), side, side, dtype=torch.bool)
+        for number, corner in enumerate(corners):
+            at = torch.tensor([corner]).repeat(len(canvas), 1)
+            canvas = canvas.painted(square & present[number][:, None, None], at)
+            canvas = canvas.marked(square, at) if number < RULES[rule].uses else canvas
+        return canvas
+
+    return scene.task(f"hand-set({rule})", counts, ("no", "yes"), paint)
+
+
+def _presence(canvas: Canvas, rule: Rule) -> list[Tensor]:
+    """Which images show each part: what the rule uses fits the class, the rest is drawn."""
+    answers = rule.answers
+    drawn = {k: canvas.choice(f"hand-set parts of class {k}", len(answers[k])).tolist() for k in (0, 1)}
+    used: Sequence[tuple[bool, ...]] = [answers[k][drawn[k][row]] for row, k in enumerate(canvas.labels.tolist())]
+    others = range(rule.uses, len(PLACES))
+    more = [canvas.choice(f"hand-set other part {number}", 2).bool() for number in others]
+    return [*torch.tensor(used).T, *more]

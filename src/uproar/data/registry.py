@@ -9,22 +9,7 @@ from uproar.expression import Call, parse
 from uproar.plugins.loading import line_in_file
 from uproar.registry import Entry, Registry
 
-_MODULES = (
-    "backdoors",
-    "derived_tasks",
-    "digits",
-    "folder",
-    "grids",
-    "hand_set",
-    "huggingface",
-    "imagenet",
-    "photo_sets",
-    "planted",
-    "planted_backgrounds",
-    "planted_parts",
-    "planted_shapes",
-    "small_sets",
-)
+_MODULES = ("derived_tasks", "user_images", "huggingface", "photographs", "planted", "small_sets")
 tasks = Registry("task", "uproar.tasks", tuple(f"uproar.data.{module}" for module in _MODULES))
 
 

@@ -6,19 +6,205 @@ import abc
 import contextlib
 import hashlib
 import os
+import threading
+import warnings
+import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from uproar.batches import spans
-from uproar.data.cropping import CentreCrop
-from uproar.data.pixelcache import PixelCache, cache_folder
+from uproar.data.locations import platform_cache
 from uproar.errors import BadInput
+from uproar.paths import user_path
 from uproar.storage.backends import write_file
+
+# one picture file as the square of bytes that a network sees: scaled, then cut from the middle
+
+
+@dataclass(frozen=True)
+class CentreCrop:
+    """The shorter side is scaled to `shorter`, then the middle `size` × `size` pixels are kept.
+
+    Bilinear with antialiasing, sizes rounded as the usual evaluation transforms of photo networks do, so that the
+    accuracies stated for such networks hold here. A smaller picture is enlarged.
+    """
+
+    size: int
+    shorter: int = 0
+    """0: the usual 256 for 224, in proportion."""
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise BadInput(f"A picture is at least 1 pixel wide, not {self.size}.")
+        if self.shorter == 0:
+            object.__setattr__(self, "shorter", round(self.size * 256 / 224))
+        if self.shorter < self.size:
+            raise BadInput(
+                f"The shorter side cannot be scaled to {self.shorter} and then give {self.size} pixels; "
+                f"let it be at least {self.size}."
+            )
+
+    def scaled(self, width: int, height: int) -> tuple[int, int]:
+        """The width and height of a picture after scaling."""
+        if width <= height:
+            return self.shorter, max(self.shorter, int(self.shorter * height / width))
+        return max(self.shorter, int(self.shorter * width / height)), self.shorter
+
+    def corner(self, width: int, height: int) -> tuple[int, int]:
+        """Left and top of what is kept of a scaled picture."""
+        return round((width - self.size) / 2), round((height - self.size) / 2)
+
+    @property
+    def key(self) -> str:
+        """What enters the digest of cropped images: equal for equal crops, in all versions of this package."""
+        return f"Framing(size={self.size}, shorter={self.shorter})"
+
+    def box(self, box: tuple[float, float, float, float], width: int, height: int) -> tuple[int, ...]:
+        """A box x0, y0, x1, y1 of a picture (last column and row included) in the pixels of the crop.
+
+        What lies outside is cut off; a box that lies wholly outside becomes the nearest border pixel.
+        """
+        wide, high = self.scaled(width, height)
+        left, top = self.corner(wide, high)
+        x0, y0, x1, y1 = box
+        edges = (
+            x0 * wide / width - left,
+            y0 * high / height - top,
+            (x1 + 1) * wide / width - left - 1,
+            (y1 + 1) * high / height - top - 1,
+        )
+        return tuple(min(max(round(edge), 0), self.size - 1) for edge in edges)
+
+    def picture(self, path: Path, content: bytes | None = None) -> np.ndarray:
+        """A picture file as (3, size, size) bytes, turned upright as its EXIF data say; `content` if it was read."""
+        try:
+            with Image.open(path if content is None else BytesIO(content)) as file:
+                upright = _rgb(ImageOps.exif_transpose(file))
+        except FileNotFoundError:
+            raise BadInput(f"The picture {path} is not there.") from None
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            reason = str(error).strip().rstrip(".")
+            raise BadInput(f"{path} cannot be decoded ({reason}); replace the file or leave it out.") from None
+        wide, high = self.scaled(*upright.size)
+        left, top = self.corner(wide, high)
+        scaled = upright.resize((wide, high), Image.Resampling.BILINEAR)
+        kept = scaled.crop((left, top, left + self.size, top + self.size))
+        return np.ascontiguousarray(np.asarray(kept).transpose(2, 0, 1))
+
+
+def _rgb(picture: Image.Image) -> Image.Image:
+    """Any picture in three colours; 16 bits are scaled to 8, where plain conversion would cut them off."""
+    if picture.mode.startswith("I") or picture.mode == "F":
+        values = np.asarray(picture).astype(np.float64)
+        if values.max(initial=0) > 255:
+            values = values / 257
+        picture = Image.fromarray(values.round().clip(0, 255).astype(np.uint8))
+    picture.load()
+    return picture.convert("RGB")
+
+
+# decoded pixels on disk: decoding a photo costs forty times as much as reading its bytes
+# One file per set of pictures, one record of fixed length per picture: its bytes, then a mark and a checksum. A
+# record is written by a single call and believed only if its checksum fits, so that any number of processes may read
+# and write the same file at once without a lock, and a run killed at any moment loses nothing but the record under
+# way. The file is sparse: it grows as pictures are read.
+
+
+VARIABLE = "UPROAR_CACHE"
+"""The environment variable that names the cache folder, or switches it off (`off`)."""
+
+_MARK = b"px01"
+
+
+def cache_folder() -> Path | None:
+    """Where things that can be made again are kept; None if that is switched off.
+
+    `UPROAR_CACHE`, or the platform's folder for such things.
+    """
+    given = os.environ.get(VARIABLE, "").strip()
+    if given.lower() in ("off", "no", "0", "none"):
+        return None
+    return user_path(given) if given else platform_cache()
+
+
+class PixelCache:
+    """The decoded pictures of one set; without a path nothing is kept."""
+
+    def __init__(self, path: Path | None, shape: tuple[int, int, int]) -> None:
+        self.path, self.shape = path, shape
+        self._bytes = int(np.prod(shape))
+        self._handle: int | None = None
+        self._opening = threading.Lock()
+
+    def get(self, row: int) -> np.ndarray | None:
+        """The pixels of a picture, if they are there and sound."""
+        handle = self._open()
+        if handle is None:
+            return None
+        length = self._bytes + 8
+        try:
+            record = os.pread(handle, length, row * length)
+        except OSError:
+            return None
+        pixels, tail = record[: self._bytes], record[self._bytes :]
+        if tail[:4] != _MARK or tail[4:] != _checksum(pixels):
+            return None
+        return np.frombuffer(pixels, np.uint8).reshape(self.shape)
+
+    def put(self, row: int, pixels: np.ndarray) -> None:
+        """Keep the pixels of a picture; if that cannot be done, say so once and go on without."""
+        handle = self._open()
+        if handle is None:
+            return
+        content = pixels.tobytes()
+        record = content + _MARK + _checksum(content)
+        try:
+            if os.pwrite(handle, record, row * len(record)) < len(record):
+                raise OSError(28, "No space left on device")
+        except OSError as error:
+            self._give_up(error)
+
+    def _open(self) -> int | None:
+        with self._opening:
+            if self._handle is None and self.path is not None:
+                try:
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+                except OSError as error:
+                    self._give_up(error)
+            return self._handle
+
+    def _give_up(self, error: OSError) -> None:
+        warnings.warn(
+            f"Decoded pictures can no longer be kept in {self.path} ({error.strerror or error}): they are decoded "
+            f"each time they are needed. Make room, or name another folder with {VARIABLE}.",
+            stacklevel=2,
+        )
+        self.close()
+        self.path = None
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _checksum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(4, "big")
+
 
 Rows = slice | Tensor | Sequence[int]
 

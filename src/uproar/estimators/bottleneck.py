@@ -33,7 +33,7 @@ from uproar.estimators.registry import Context, estimator
 from uproar.models.borrow import borrowed, device_of
 from uproar.models.forward import forward
 from uproar.models.output_kind import target_loss
-from uproar.removal.filters import gaussian_kernel, mirrored
+from uproar.removal.fill import gaussian_kernel, mirrored
 from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]

@@ -16,7 +16,7 @@ from uproar.batches import in_batches
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.registry import Context, estimator
-from uproar.removal.filters import gaussian_kernel
+from uproar.removal.fill import gaussian_kernel
 from uproar.types import Images, Labels, RawMaps
 
 Area = Annotated[float, Field(gt=0, lt=1)]

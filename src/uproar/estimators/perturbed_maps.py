@@ -14,7 +14,7 @@ from torch import Tensor
 
 from uproar.errors import BadOption
 from uproar.estimators.registry import postprocess
-from uproar.removal.filters import correlate, gaussian_kernel
+from uproar.removal.fill import correlate, gaussian_kernel
 from uproar.seeds import Draws
 from uproar.types import Maps
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from uproar.errors import BadOption
 from uproar.estimators.registry import postprocess
-from uproar.removal.filters import gaussian_kernel
+from uproar.removal.fill import gaussian_kernel
 from uproar.types import Maps
 
 

@@ -104,8 +104,9 @@ class Context:
 
 
 def estimator(
+    name: str | Callable | None = None,
     *,
-    passes: Callable[..., float] | float,
+    passes: Callable[..., float] | float = 1,
     needs: str = "",
     channels: bool = True,
     model: bool = True,
@@ -121,9 +122,8 @@ def estimator(
     by_class: bool = True,
     version: int = 1,
     added_options: tuple[str, ...] = (),
-    name: str | None = None,
-) -> Callable[[Callable], Callable]:
-    """Declare `(model, x, target, ...) -> map` under the function's name.
+) -> Callable:
+    """Declare `(model, x, target, ...) -> map` under the function's name, or another: `@estimator("my_method")`.
 
     `passes` is the cost per image in forward-and-backward passes, a number or a function of the options; `needs` says
     what the model must have; `channels` whether the map has one value per channel; `model=False` marks a control that
@@ -136,7 +136,10 @@ def estimator(
     """
     facts = {"role": "estimator"} | locals()  # all arguments
     del facts["name"]
-    return _declare(facts, name, (*INPUTS, *EXTRAS))
+    if not (name is None or isinstance(name, str) or callable(name)):
+        raise BadInput(f'An estimator is declared by @estimator or @estimator("its name"), not {name!r}.')
+    declare = _declare(facts, name if isinstance(name, str) else None, (*INPUTS, *EXTRAS))
+    return declare(name) if callable(name) else declare
 
 
 def transform(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
@@ -212,7 +215,7 @@ def register_file(module: ModuleType) -> None:
 
 def register_function(name: str, function: Callable) -> Entry:
     """Declare a plain function as an estimator, with no facts but its name."""
-    estimator(passes=1, name=name)(function)
+    estimator(name)(function)
     return estimators[name]
 
 

@@ -53,10 +53,8 @@ def curve_of(
 
 
 def _means(batch: Batch, outputs: Outputs, points: Sequence[Sequence[Change]], by: By) -> Tensor:
-    columns = [
-        target_score(torch.stack([outputs[change] for change in point]), batch.target, by).mean(0) for point in points
-    ]
-    return torch.stack(columns, 1)
+    scores = target_score(torch.stack([outputs[change] for point in points for change in point]), batch.target, by)
+    return torch.stack([part.mean(0) for part in scores.split([len(point) for point in points])], 1)
 
 
 def follows_values() -> bool:

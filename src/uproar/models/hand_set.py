@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.data.hand_set import GRID, PLACES, RuleName
+from uproar.data.planted import GRID, PLACES, RuleName
 from uproar.errors import BadInput
 from uproar.models.registry import models
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from uproar.metrics.axis import of_pixels
 from uproar.metrics.insertion_deletion import BIASES, CHANCE, Points, Steps, area_responses, flat, nested, steps_axis
 from uproar.metrics.registry import Batch, Outputs, Responses, metric
-from uproar.removal.fill import FillContext, Positive, Size, fills
-from uproar.removal.filters import gaussian_kernel, weighted_windows
+from uproar.removal.fill import FillContext, Positive, Size, fills, gaussian_kernel, weighted_windows
 from uproar.types import WITH_PROBABILITIES, Images
 
 

@@ -14,9 +14,8 @@ from uproar.results.scores import Scores
 from uproar.results.study import Results
 
 if TYPE_CHECKING:
-    from uproar.report.document import Chapter
-    from uproar.report.printing import Drawing
-    from uproar.report.result_page import StudyText
+    from uproar.report.content import Chapter
+    from uproar.report.markdown import StudyText
 
 __all__ = ["read_scores", "write_choice", "write_latex", "write_report", "write_results", "write_scores"]
 
@@ -26,35 +25,44 @@ __all__ = ["read_scores", "write_choice", "write_latex", "write_report", "write_
 def write_report(results: Results, folder: str | Path) -> Path:
     """Write the page, the figures and the tables into a folder; the page's path.
 
-    Each file appears as a whole, the page last: who can open the page finds everything it links to. Where the folder
-    has the report of the same results already, nothing is drawn. Without the libraries of the extra `report` only
-    tables are written, which a warning says, and the path is that of `results.csv`.
+    Each file appears as a whole, the page last: who can open the page finds everything it links to. Without the
+    libraries of the extra `report` only tables are written, which a warning says, and the path is that of
+    `results.csv`.
     """
+    from uproar.report.tables import study_table_files
+
     if missing := missing_libraries():
-        from uproar.report.tables import csv_files
+        return _only_tables(study_table_files(results, parquet=False), folder, missing) / "results.csv"
+    from uproar.report.page import study_page
+    from uproar.report.study_report import chapters_of
 
-        return _only_tables(csv_files(results), folder, missing) / "results.csv"
-    from uproar.report.fingerprint import write_once
+    tables, chapters = study_table_files(results), chapters_of(results)
+    figures = _drawn(chapters, "svg")
+    page = study_page(results, chapters, figures, list(tables))
+    files = {**tables, **{f"figures/{name}.svg": svg for name, svg in figures.items()}, "report.html": page.encode()}
+    return write_files(files, folder) / "report.html"
 
-    return write_once(results, lambda: _study_files(results), folder) / "report.html"
 
-
-def write_scores(scores: Scores, folder: str | Path) -> Path:
+def write_scores(scores: Scores, folder: str | Path, page_name: str = "scores.html") -> Path:
     """Write the page, the figures and the tables of scores into a folder, the page last; the page's path."""
-    if missing := missing_libraries():
-        from uproar.report.tables import score_csv_files
+    from uproar.report.tables import score_table_files
 
-        return _only_tables(score_csv_files(scores), folder, missing) / "scores.csv"
-    return write_files(_score_files(scores), folder) / "scores.html"
+    if missing := missing_libraries():
+        return _only_tables(score_table_files(scores, parquet=False), folder, missing) / "scores.csv"
+    from uproar.report.page import score_page
+    from uproar.report.score_archive import archive_files
+    from uproar.report.score_report import score_chapter
+
+    chapter, tables = score_chapter(scores), score_table_files(scores)
+    figures = _drawn([chapter], "svg")
+    page = score_page(scores, chapter, figures, list(tables))
+    drawn = {f"figures/{name}.svg": svg for name, svg in figures.items()}
+    return write_files({**tables, **archive_files(scores), **drawn, page_name: page.encode()}, folder) / page_name
 
 
 def write_choice(scores: Scores, folder: str | Path) -> Path:
     """Write the page of a choice of method, `report.html`, with its figures and tables; the page's path."""
-    if missing_libraries():
-        return write_scores(scores, folder)
-    files = _score_files(scores)
-    files["report.html"] = files.pop("scores.html")
-    return write_files(files, folder) / "report.html"
+    return write_scores(scores, folder, "report.html")
 
 
 def read_scores(folder: str | Path) -> Scores:
@@ -68,10 +76,15 @@ def read_scores(folder: str | Path) -> Scores:
 def write_latex(results: Results | Scores, folder: str | Path) -> Path:
     """Write tables for LaTeX and figures as PDF into a folder; the path of a document that takes them in."""
     require_libraries("A report for LaTeX")
-    from uproar.report.latex_files import MAIN, latex_files, score_latex_files
+    from uproar.report.latex import MAIN, latex_files
+    from uproar.report.score_report import score_chapter
+    from uproar.report.study_report import chapters_of
 
-    files = score_latex_files(results) if isinstance(results, Scores) else latex_files(results)
-    return write_files(files, folder) / MAIN
+    if isinstance(results, Scores):
+        title, chapters = "Scores of attribution maps", [score_chapter(results)]
+    else:
+        title, chapters = str(results.study.get("name", "study")), chapters_of(results)
+    return write_files(latex_files(title, chapters, _drawn(chapters, "pdf")), folder) / MAIN
 
 
 def write_results(results: Results, study: StudyText, folder: str | Path) -> Path:
@@ -80,9 +93,11 @@ def write_results(results: Results, study: StudyText, folder: str | Path) -> Pat
     What an earlier page of the run linked to and this one does not is removed.
     """
     require_libraries("A Markdown page with figures")
-    from uproar.report.result_page import linked_files, result_files
+    from uproar.report.markdown import linked_files, result_files
+    from uproar.report.study_report import chapters_of
 
-    files = result_files(results, study)
+    chapters = chapters_of(results)
+    files = result_files(results, study, chapters, _drawn(chapters, "svg"))
     page = user_path(folder) / next(name for name in files if name.endswith(".md"))
     before = linked_files(page)
     write_files(files, folder)
@@ -96,38 +111,8 @@ def _only_tables(files: Mapping[str, bytes], folder: str | Path, missing: list[s
     return write_files(files, folder)
 
 
-def _study_files(results: Results) -> dict[str, bytes]:
-    """Every file of a study's report by its place in the folder."""
-    from uproar.report.document import chapters_of
-    from uproar.report.page import study_page
-    from uproar.report.tables import table_files
+def _drawn(chapters: list[Chapter], kind: str) -> dict[str, bytes]:
+    """Every figure of some chapters as a file of one kind, by name."""
+    from uproar.report.drawing import draw
 
-    chapters = chapters_of(results)
-    drawings = _drawings(chapters)
-    page = study_page(results, chapters, drawings)
-    return {**table_files(results, chapters), **_figure_files(drawings), "report.html": page.encode()}
-
-
-def _score_files(scores: Scores) -> dict[str, bytes]:
-    """Every file of a score report by its place in the folder."""
-    from uproar.report.document import score_chapter
-    from uproar.report.page import score_page
-    from uproar.report.score_archive import archive_files
-    from uproar.report.tables import score_table_files
-
-    chapter = score_chapter(scores)
-    drawings = _drawings([chapter])
-    page = score_page(scores, chapter, drawings)
-    tables = score_table_files(scores)
-    return {**tables, **archive_files(scores), **_figure_files(drawings), "scores.html": page.encode()}
-
-
-def _drawings(chapters: list[Chapter]) -> dict[str, Drawing]:
-    """Every figure drawn, by name."""
-    from uproar.report.printing import draw
-
-    return {name: draw(figure, name) for chapter in chapters for name, figure in chapter.figures()}
-
-
-def _figure_files(drawings: Mapping[str, Drawing]) -> dict[str, bytes]:
-    return {f"figures/{name}": content for one in drawings.values() for name, content in one.files.items()}
+    return {name: draw(figure, kind) for chapter in chapters for name, figure in chapter.figures().items()}

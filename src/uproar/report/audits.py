@@ -1,91 +1,26 @@
-"""Findings of audits as the page prints them, with their figures, and what they say of the verdicts."""
+"""Plots of audits as figures of the report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, limits_of, number_or_none, numbers
-from uproar.report.formatting import NOTHING, clean, number, slug
-from uproar.report.style import Style, styles
-from uproar.results.finding import Finding, Plot, nothing_against
-
-KINDS = {"misleads": "worse", "holds": "better", "cannot tell": "unclear", "skipped": "skipped"}
-STATES = {"misleads": "misleads here", "holds": "holds here", "cannot tell": "cannot tell", "skipped": "not answered"}
-ROWS = 60
-"""Rows of a table on the page; all of them are in the files."""
-
-
-@dataclass(frozen=True)
-class AuditPart:
-    """One finding with its figures."""
-
-    finding: Finding
-    figures: tuple[Figure, ...]
-
-    @property
-    def anchor(self) -> str:
-        return f"audit-{slug([self.finding.audit])}"
-
-    @property
-    def kind(self) -> str:
-        return KINDS[self.finding.state]
-
-    @property
-    def state(self) -> str:
-        return STATES[self.finding.state]
-
-    @property
-    def sentence(self) -> str:
-        return clean(self.finding.reason or self.finding.sentence)
-
-    @property
-    def tables(self) -> list[dict[str, Any]]:
-        """Title, heads and the first rows, as they are printed; how many there are more."""
-        return [
-            {
-                "title": clean(title),
-                "heads": [clean(column).replace("_", " ") for column in frame.columns],
-                "rows": [[_cell(value) for value in row] for row in frame.head(ROWS).itertuples(index=False)],
-                "more": max(len(frame) - ROWS, 0),
-            }
-            for title, frame in self.finding.tables.items()
-        ]
-
-
-def audit_parts(findings: list[Finding], known_styles: Mapping[str, Style]) -> tuple[AuditPart, ...]:
-    """The findings in the order in which they were asked for."""
-    return tuple(
-        AuditPart(one, tuple(audit_figure(plot, slug([one.audit]), known_styles) for plot in one.plots))
-        for one in findings
-    )
-
-
-def trust_of(parts: tuple[AuditPart, ...], protocol: str, estimator: str) -> list[dict[str, str]]:
-    """What the audits say of one verdict, each with the place of its evidence; empty without audits."""
-    asked = [part for part in parts if part.finding.state != "skipped"]
-    marks = [
-        {"text": mark.text, "why": clean(mark.why), "anchor": part.anchor, "kind": "warned"}
-        for part in asked
-        for mark in part.finding.marks
-        if mark.protocol == protocol and clean(mark.estimator) == estimator
-    ]
-    quiet = clean(nothing_against(part.finding for part in asked))
-    return marks or ([{"text": "holds", "why": quiet, "anchor": "audits", "kind": "better"}] if asked else [])
-
-
-def _cell(value: Any) -> str:
-    if value is None or value != value:
-        return NOTHING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return number(float(value), 4) if isinstance(value, float) else clean(value)
-
-
-# figures
+from uproar.report.figures import (
+    Chart,
+    Figure,
+    HeatMap,
+    Series,
+    Style,
+    least_squares,
+    limits_of,
+    number_or_none,
+    numbers,
+    styles,
+)
+from uproar.report.formatting import clean
+from uproar.results.finding import Plot
 
 
 def audit_figure(plot: Plot, audit: str, known_styles: Mapping[str, Style]) -> Figure:
@@ -114,7 +49,6 @@ def _chart(plot: Plot, known_styles: Mapping[str, Style]) -> Chart:
         level=plot.reference,
         level_label=plot.reference_label,
         fit=least_squares(data[plot.x], data[plot.y]) if plot.line else None,
-        noun=plot.y_label,
     )
 
 

@@ -1,14 +1,14 @@
 """The vocabulary of figures: plain descriptions of what is drawn, in which order, with which words.
 
-A `Figure` is one file and one card of the page. It has one plot or several small ones of a kind:
+A `Figure` has one plot or several small ones of a kind:
 
     Chart      curves, points (a scatter plot) or bars over a common axis
     Forest     one row per name: a value with its interval, a bar, or a box
     HeatMap    coloured numbers in rows and columns
     Pictures   images in rows and columns, with a value above each
 
-`interactive` hands them to the script of the page, `printing` draws them as files. Values are as they were measured
-(shares of one, not percent); None stands for what is not known.
+`drawing` draws each of them once, for the page and for papers. Values are as they were measured (shares of one, not
+percent); None stands for what is not known.
 """
 
 from __future__ import annotations
@@ -20,10 +20,71 @@ from typing import Any, Literal
 import numpy as np
 
 from uproar.report.formatting import known
-from uproar.report.style import Style
+from uproar.statistics.design import BASELINE
 
 Numbers = tuple[float | None, ...]
 Limits = tuple[float, float]
+
+
+# styles
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a series is drawn: a colour for light and one for dark ground, a dash and a marker."""
+
+    light: str
+    dark: str
+    dash: str = "solid"
+    marker: str = "circle"
+
+
+REFERENCE = Style("#16191d", "#f4f6f8", "dash", "circle-open")
+MUTED = Style("#5b6470", "#b5bec9")
+CHOSEN = Style("#00896a", "#2fcfa5")
+
+# Okabe and Ito's hues, darkened or lightened for contrast, and a violet: distinguishable with any of the usual colour
+# deficiencies. Yellow is left out, since no dark enough yellow is one. The last three are for studies with many
+# estimators; markers distinguish them where hues do not.
+HUES = (
+    ("#0072b2", "#4db2ec"),
+    ("#d55e00", "#ff8a3d"),
+    ("#00896a", "#2fcfa5"),
+    ("#b8458c", "#ee8cc6"),
+    ("#b98200", "#f2b632"),
+    ("#3da0d6", "#9bdcff"),
+    ("#6a4fbf", "#b3a1ff"),
+    ("#8a4b1f", "#d9a06a"),
+    ("#b3202f", "#ff8088"),
+    ("#5d6b00", "#c0d04a"),
+)
+MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
+DASHES = ("solid", "dot", "dashdot", "longdash")
+
+
+def styles(estimators: Iterable[str]) -> dict[str, Style]:
+    """A style by estimator, in the order of the study; random is the dark dashed reference.
+
+    Ten hues come once before any comes again, and then with another dash. The marker changes with every estimator, so
+    that even those of one hue differ in two ways.
+
+    >>> by_name = styles(["random", "grad", "ig"])
+    >>> by_name["random"].dash, by_name["grad"].dash, by_name["grad"].light != by_name["ig"].light
+    ('dash', 'solid', True)
+    """
+    by_name: dict[str, Style] = {}
+    for name in dict.fromkeys(estimators):
+        if name == BASELINE:
+            by_name[name] = REFERENCE
+            continue
+        place = len(by_name) - (BASELINE in by_name)
+        rounds = place // (len(HUES) * len(DASHES))
+        dash, marker = DASHES[place // len(HUES) % len(DASHES)], MARKERS[(place + rounds) % len(MARKERS)]
+        by_name[name] = Style(*HUES[place % len(HUES)], dash, marker)
+    return by_name
+
+
+# plots
 
 
 @dataclass(frozen=True)
@@ -66,10 +127,6 @@ class Chart:
     """Two points of the line through all, x then y."""
     path: bool = False
     """Whether lines lead from one point to another; the first has a ring."""
-    noun: str = "accuracy"
-    """What y is, in the readout at one point."""
-    done: str = ""
-    """What was done to the share of pixels x, in the same place."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +140,8 @@ class ForestRow:
     high: float | None = None
     words: str = ""
     """At the end of the row."""
-    mark: Literal["filled", "hollow", "cross"] = "filled"
+    filled: bool = True
+    """Whether the point is filled: of a difference that is significant."""
     quantiles: tuple[float, ...] | None = None
     """5, 25, 50, 75 and 95 percent of the values lie below."""
 
@@ -99,6 +157,8 @@ class Forest:
     kind: Literal["intervals", "bars", "boxes"] = "intervals"
     zero: bool = False
     """Whether zero parts worse from better."""
+    band: Limits | None = None
+    """Where the baselines lie, in grey."""
 
 
 @dataclass(frozen=True)
@@ -112,15 +172,12 @@ class HeatMap:
     words: tuple[tuple[str, ...], ...]
     scale: Literal["sequential", "diverging", "reversed", "changes"] = "diverging"
     """Colours: from white to blue; blue below zero and red above; the reverse; magenta below zero and cyan above."""
-    x_label: str = ""
-    top: float | None = None
-    """The size at which the colours end; the largest of the values where none is given."""
 
     @property
     def limits(self) -> Limits:
         """Where the colours end."""
         there = [v for row in self.values for v in row if v is not None]
-        top = self.top or max(map(abs, there), default=1.0) or 1.0
+        top = max(map(abs, there), default=1.0) or 1.0
         return (min(0.0, *there) if there else 0.0) if self.scale == "sequential" else -top, top
 
 
@@ -141,7 +198,6 @@ class PictureRow:
 
     label: str
     tiles: tuple[Tile, ...]
-    style: Style | None = None
     image: np.ndarray | None = None
     """The image itself, where rows are images."""
 
@@ -174,26 +230,23 @@ class Figure:
     name: str = ""
     """Of its file: lower case, no spaces."""
     title: str = ""
-    """The finding in a sentence."""
+    """What it shows."""
     reading: str = ""
     """How to read it."""
     subject: str = ""
     """The protocol or metric it is of."""
-    shared_legend: bool = False
-    """Whether the page has one legend for this figure and others, so that its own is left out there."""
 
     @property
     def charts(self) -> tuple[Chart, ...]:
         return tuple(plot for plot in self.plots if isinstance(plot, Chart))
 
     @property
-    def forests(self) -> tuple[Forest, ...]:
-        return tuple(plot for plot in self.plots if isinstance(plot, Forest))
-
-    @property
     def series(self) -> tuple[Series, ...]:
         """Of all charts."""
         return tuple(series for chart in self.charts for series in chart.series)
+
+
+# numbers of plots
 
 
 def layer_notes(names: Iterable[str], layers: Mapping[str, str]) -> tuple[str, ...]:
@@ -202,13 +255,8 @@ def layer_notes(names: Iterable[str], layers: Mapping[str, str]) -> tuple[str, .
     >>> layer_notes(["grad", "grad_cam"], {"grad_cam": "layer4"})
     ('', 'layer layer4')
     """
-    notes = tuple(layers_in_words(layers.get(name, "")) for name in names)
+    notes = tuple(f"layer{'s' * (', ' in layers[n])} {layers[n]}" if layers.get(n) else "" for n in names)
     return notes if any(notes) else ()
-
-
-def layers_in_words(layers: str) -> str:
-    """Layers as they are named beside a map."""
-    return f"layer{'s' if ', ' in layers else ''} {layers}" if layers else ""
 
 
 def number_or_none(value: Any) -> float | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from uproar.wording import series
 
@@ -42,36 +41,6 @@ def points(value: float | None, signed: bool = True) -> str:
     return ("+" if value > 0 else "−") + size
 
 
-def stopped_early(row: Mapping[str, Any]) -> bool:
-    """Whether a verdict ended a sequential design early and its advantage, as printed, is too large on average."""
-    return known(row.get("adjusted")) and points(row["adjusted"]) != points(row["advantage"])
-
-
-def advantage_points(row: Mapping[str, Any]) -> str:
-    """The advantage of a verdict, and in brackets what is left of it when stopping early is allowed for.
-
-    >>> advantage_points({"advantage": 0.052, "adjusted": 0.041}), advantage_points({"advantage": 0.052})
-    ('+5.2 (+4.1)', '+5.2')
-    """
-    return points(row["advantage"]) + (f" ({points(row['adjusted'])})" if stopped_early(row) else "")
-
-
-def span(low: float | None, high: float | None) -> str:
-    """An interval in percentage points; a dash when either end is missing."""
-    if low is None or high is None or not (known(low) and known(high)):
-        return NOTHING
-    return f"{points(low)} to {points(high)}"
-
-
-def level_text(level: float, before: str = "") -> str:
-    """The confidence level of an interval where it is not 95 %, else nothing.
-
-    >>> level_text(0.95), level_text(0.99), level_text(1 - 0.05 / 15, " at ").replace("\u00a0", " ")
-    ('', '99\xa0%', ' at 99.7 %')
-    """
-    return "" if math.isclose(level, 0.95) or not known(level) else f"{before}{100 * level:.3g}\u00a0%"
-
-
 def p_value(value: float | None) -> str:
     """A probability; tiny ones as a bound.
 
@@ -81,15 +50,6 @@ def p_value(value: float | None) -> str:
     if value is None or not known(value):
         return NOTHING
     return "< 0.001" if value < 0.001 else f"{value:.2g}"
-
-
-def degrees(df: float | None) -> str:
-    """Degrees of freedom.
-
-    >>> degrees(3.04), degrees(float("inf")), degrees(None)
-    ('3.0', '–', '–')
-    """
-    return NOTHING if df is None or not known(df) else f"{df:.1f}"
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -105,43 +65,38 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
-def score(value: float | None) -> str:
-    """A score: three decimals for everyday sizes, a real minus sign.
+def score(value: float | None, sign: str = "") -> str:
+    """A score: three decimals for everyday sizes, a real minus sign; `sign` stands before what is not negative.
 
-    >>> score(0.46), score(-0.0213), score(12345.6), score(0.00012), score(None)
-    ('0.460', '−0.021', '12346', '0.00012', '–')
+    >>> score(0.46), score(-0.0213), score(12345.6), score(0.00012, "+"), score(None)
+    ('0.460', '−0.021', '12346', '+0.00012', '–')
     """
     if value is None or not known(value):
         return NOTHING
     size = abs(value)
     text = f"{size:.3f}" if 0.001 <= size < 100 or size == 0 else number(size, 2)
-    return f"−{text}" if value < 0 else text
+    return f"−{text}" if value < 0 else f"{sign}{text}"
 
 
-def score_span(low: float | None, high: float | None) -> str:
-    """An interval of scores; a dash where either end is missing."""
-    if low is None or high is None or not (known(low) and known(high)):
-        return NOTHING
-    return f"{score(low)} to {score(high)}"
+def with_interval(value: float | None, low: float | None, high: float | None, form: str = "score") -> str:
+    """A number and its interval: a `score`, a signed `difference` of scores, or `points`.
 
-
-def signed(value: float) -> str:
-    """A number with its sign.
-
-    >>> signed(20.0), signed(-0.5), signed(0.0)
-    ('+20', '−0.5', '0')
+    >>> with_interval(0.5, 0.4, 0.6), with_interval(-0.01, -0.02, 0.0, "points"), with_interval(1.0, None, None)
+    ('0.500 [0.400, 0.600]', '−1.0 [−2.0, 0.0]', '1.000')
     """
-    sign = "+" if value > 0 else "−" if value < 0 else ""
-    return f"{sign}{number(abs(value))}"
+    words = {"score": score, "difference": lambda v: score(v, "+"), "points": points}[form]
+    if not (known(value) and known(low) and known(high)):
+        return words(value)
+    return f"{words(value)} [{words(low)}, {words(high)}]"
 
 
-def capital(text: str) -> str:
-    """A text with a capital first letter, the rest as it is.
+def level_text(level: float, before: str = "") -> str:
+    """The confidence level of an interval where it is not 95 %, else nothing.
 
-    >>> capital("mean average precision"), capital("R²")
-    ('Mean average precision', 'R²')
+    >>> level_text(0.95), level_text(0.99), level_text(1 - 0.05 / 15, " at ").replace("\u00a0", " ")
+    ('', '99\xa0%', ' at 99.7 %')
     """
-    return text[:1].upper() + text[1:]
+    return "" if math.isclose(level, 0.95) or not known(level) else f"{before}{100 * level:.3g}\u00a0%"
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
@@ -172,15 +127,6 @@ def shortened(name: str, most: int = 34) -> str:
         return name
     half = (most - 1) // 2
     return f"{name[: most - 1 - half]}…{name[len(name) - half :]}"
-
-
-def pieces(name: str) -> list[str]:
-    """A name cut where a line may end.
-
-    >>> pieces("sg_sq(grad)")
-    ['sg_', 'sq(', 'grad)']
-    """
-    return re.split(r"(?<=[_(,=/.:-])(?=.)", name)
 
 
 def slug(parts: Iterable[str]) -> str:

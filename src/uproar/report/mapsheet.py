@@ -13,7 +13,6 @@ from torch import Tensor
 
 from uproar.errors import BadInput, BadShape, StoreError
 from uproar.report.figures import Figure, PictureRow, Pictures, Tile, layer_notes
-from uproar.report.images import as_bytes, map_colours, scaled_map
 from uproar.report.libraries import require_libraries
 from uproar.results.quality import NetworkQuality
 from uproar.storage.backends import write_file
@@ -110,7 +109,7 @@ def _drawn(
     layers: Mapping[str, str] | None = None,
 ) -> bytes:
     require_libraries("A picture of maps")
-    from uproar.report.printing import draw  # plots load slowly
+    from uproar.report.drawing import as_bytes, draw, map_colours, scaled_map  # plots load slowly
 
     rows = tuple(
         PictureRow(
@@ -121,7 +120,7 @@ def _drawn(
         for place, title in enumerate(titles)
     )
     plot = Pictures(tuple(maps), rows, notes=layer_notes(maps, layers or {}))
-    return draw(Figure((plot,), 1, "maps", head), kinds=(kind,)).files[f"maps.{kind}"]
+    return draw(Figure((plot,), 1, "maps"), kind, head)
 
 
 def _page(png: bytes, maps: Mapping[str, np.ndarray], head: Sequence[str]) -> bytes:

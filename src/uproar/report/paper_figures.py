@@ -13,17 +13,21 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from uproar.bibliography import title_of
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.names import without_options
 from uproar.errors import NotApplicable, one_line
+from uproar.metrics.registry import metrics, read_metric
 from uproar.registry import Registry
 from uproar.report.audits import audit_figure
-from uproar.report.figures import Figure
-from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points
-from uproar.report.section import Section
-from uproar.report.style import Style, styles
+from uproar.report.figures import Chart, Figure, Series, Style, limits_of, numbers, styles
+from uproar.report.formatting import LEVEL, NOTHING, known, percent, points
+from uproar.report.study_figures import mean_at, series_of
+from uproar.results.view import StudyView
+from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval
 
 
@@ -67,25 +71,35 @@ class FigureSource:
     """One task and model of a study, in the words of claims and in those of the report."""
 
     evidence: ClaimEvidence
-    section: Section
+    view: StudyView
+    styles: Mapping[str, Style]
+    """By estimator, as elsewhere in the report."""
     pictures: tuple[Figure, ...]
     curves: Mapping[str, Figure]
     """Of the metrics."""
 
     def label(self, wanted: str, protocol: str | None = None) -> str:
         """The name under which the report has an estimator, whatever its options."""
-        return clean(self.evidence.estimator(wanted, protocol))
+        return str(self.evidence.estimator(wanted, protocol))
+
+    def series(self, protocol: str, label: str) -> Series:
+        """One estimator's line under one protocol."""
+        return series_of(self.view, protocol, label, self.styles)
+
+    def accuracy(self, protocol: str, label: str, fraction: float) -> float:
+        """Mean accuracy over the replicates; NaN where there is none."""
+        return mean_at(self.view, protocol, label, fraction)
 
     def audit_figure(self, audit: str, plot: str) -> Figure:
         """A plot of one of the study's audits, with the report's styles."""
         for one in self.evidence.finding(audit).plots:
             if one.name == plot:
-                return audit_figure(one, audit, self.section.styles)
+                return audit_figure(one, audit, self.styles)
         raise NotApplicable(f"the audit {audit} has no plot {plot!r} here")
 
     def style(self, label: str) -> Style:
         """The style an estimator has elsewhere in the report."""
-        return self.section.styles.get(label) or styles([label])[label]
+        return self.styles.get(label) or styles([label])[label]
 
 
 figures = Registry("figure", "uproar.figures", ("uproar.papers.*.figures",))
@@ -120,9 +134,56 @@ def figures_of_papers(
             undrawn.append(UndrawnFigure(paper, place, one_line(error)))
             continue
         name = f"paper-{key}-{made.name}"
-        figure = None if made.figure is None else replace(made.figure, name=name, title=made.title)
+        figure = (
+            None
+            if made.figure is None
+            else replace(made.figure, name=name, title=f"{made.title} ({paper}, {place})", reading=made.reading)
+        )
         drawn.append(replace(made, name=name, figure=figure, paper=paper, place=place))
     return tuple(drawn), tuple(undrawn)
+
+
+# curves of metrics
+
+
+def metric_chart(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Chart:
+    """The mean curves of some estimators under a metric, and random's; `names` are theirs in the paper."""
+    figure = source.curves.get(metric)
+    if figure is None:
+        raise NotApplicable(f"{metric} has no curve yet")
+    return _named_chart(replace(figure.charts[0], title=title, level=None), names)
+
+
+def trace_chart(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Chart:
+    """The same for a statistic of the data set over its levels."""
+    scores = source.view.metric_scores
+    curves = None if scores is None else scores.traces.get(metric)
+    if curves is None:
+        raise NotApplicable(f"{metric} has no curve over levels")
+    facts = metrics[read_metric(metric).name].facts
+    series = []
+    for label, line in curves.lines.items():
+        ends = (line.mean, line.mean - line.half, line.mean + line.half)
+        within = (np.clip(side, facts["low"], facts["high"]) for side in ends)
+        mean, low, high = (numbers(np.round(side, 5)) for side in within)
+        x, n = tuple(float(level) for level in curves.fractions), tuple(line.n.tolist())
+        series.append(Series(label, source.style(label), x, mean, low, high, n, reference=label == BASELINE))
+    chart = Chart(title, tuple(series), facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False))
+    return _named_chart(chart, names)
+
+
+def _named_chart(chart: Chart, names: Mapping[str, str]) -> Chart:
+    there = {without_options(s.label): s for s in chart.series}
+    wanted = {BASELINE: BASELINE, **names}
+    lines = tuple(replace(there[name], label=label) for name, label in wanted.items() if name in there)
+    if len(lines) < 2:
+        raise NotApplicable("the study has fewer than two of its estimators")
+    means = [v for s in lines for v in s.y]
+    low, high = limits_of(means)
+    room = 0.25 * (high - low)
+    sides = [v for s in lines for side in (s.low, s.high) for v in side if v is not None]
+    ends = [v for v in sides if low - room <= v <= high + room]
+    return replace(chart, series=lines, y_range=limits_of([*means, *ends]))
 
 
 # words

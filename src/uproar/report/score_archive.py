@@ -18,7 +18,7 @@ from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Curves, Line, Scores
 
-PARTS = ("own", "shifted", "read", "retrained", "decoupled")
+PARTS = ("own", "shifted")
 """The arrays of an evaluator."""
 FACTS, ARRAYS = "scores.json", "scores.npz"
 """Beside scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""
@@ -64,6 +64,8 @@ def read_archive(folder: Path) -> Scores:
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         table = pd.read_csv(folder / "scores.csv")
+        if "role" not in table:
+            raise KeyError("an earlier version wrote them")
         pairs = pd.read_csv(folder / "comparisons.csv")
         pairs = pairs.assign(note=pairs.get("note", pd.Series(dtype=object)).astype(object).fillna(""))
         per_image = pd.read_parquet(folder / "per_image.parquet")
@@ -121,6 +123,7 @@ def _evaluator_facts(place: int, target: str, bits: EvaluatorBits, arrays: dict[
             arrays[name] = np.asarray(values, dtype=np.float64)
             cells.append({"part": part, "estimator": estimator, "keeps": bool(keeps), "array": name})
     facts = {"target": target, "kinds": dict(bits.kinds), "models": list(bits.models), "cells": cells}
+    facts |= {"excess": dict(bits.excess), "entropy": bits.entropy if np.isfinite(bits.entropy) else None}
     return facts if bits.images is None else {**facts, "images": bits.images.tolist()}
 
 
@@ -129,7 +132,9 @@ def _evaluator_bits(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
     for cell in facts["cells"]:
         parts[cell["part"]][cell["estimator"], cell["keeps"]] = arrays[cell["array"]]
     images = np.asarray(facts["images"], dtype=np.int64) if "images" in facts else None
-    return EvaluatorBits(kinds=facts["kinds"], models=tuple(facts.get("models", ())), images=images, **parts)
+    entropy = np.nan if facts["entropy"] is None else float(facts["entropy"])
+    facts = {"kinds": facts["kinds"], "models": tuple(facts["models"]), "excess": facts["excess"], **parts}
+    return EvaluatorBits(images=images, entropy=entropy, **facts)
 
 
 def _line(rows: np.ndarray) -> Line:

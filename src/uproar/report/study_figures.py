@@ -1,351 +1,188 @@
-"""The figures of a study's protocols: verdicts, curves, retraining, cost and ties, pictures and maps."""
+"""The figures of a study's retrained networks: verdicts, curves, retraining, and pictures for papers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
-
-from uproar.protocols import Protocol
 from uproar.report.figures import (
     Chart,
     Figure,
     Forest,
     ForestRow,
-    HeatMap,
     Limits,
     PictureRow,
     Pictures,
     Series,
+    Style,
     Tile,
-    layer_notes,
     limits_of,
     number_or_none,
     numbers,
     share_limits,
+    styles,
 )
-from uproar.report.formatting import LEVEL, advantage_points, capital, clean, known, number, percent, stopped_early
-from uproar.report.images import map_colours
-from uproar.report.section import Section
-from uproar.report.style import REFERENCE, Style
-from uproar.report.titles import (
-    asked_network,
-    cost_title,
-    curve_title,
-    gallery_title,
-    picture_title,
-    retraining_title,
-    ties_title,
-    verdict_title,
-)
-from uproar.results.study import Picture
+from uproar.report.formatting import LEVEL, clean, percent
+from uproar.results.study import Picture, Results
+from uproar.results.view import StudyView
 from uproar.statistics.design import BASELINE
 
+Styles = Mapping[str, Style]
 
-def x_label(section: Section, protocol: str) -> str:
+
+def estimator_styles(results: Results) -> dict[str, Style]:
+    """One style per estimator for all figures of a study."""
+    names = (name for table in (results.table, results.scores) for name in table["estimator"])
+    return styles(name for name in names if name not in results.further_rankings)
+
+
+def x_label(view: StudyView, protocol: str) -> str:
     """What the fraction of a protocol means."""
-    return f"share of pixels {section.protocols[protocol].fraction_means}"
+    return f"share of pixels {view.results.protocols[protocol].fraction_means}"
 
 
-def _stem(section: Section, protocol: str) -> str:
-    return section.label(protocol).lower().replace(" ", "-")
+def best_first(view: StudyView, protocol: str) -> list[str]:
+    """The estimators that have a curve under a protocol: random, then by its verdicts, then as the study has them."""
+    there = list(dict.fromkeys(view.intervals[protocol]["estimator"]))
+    ranked = list(view.verdicts[protocol]["estimator"]) if protocol in view.verdicts else []
+    return [name for name in dict.fromkeys([BASELINE, *ranked, *there]) if name in there]
 
 
-# curves
+def mean_at(view: StudyView, protocol: str, estimator: str, fraction: float) -> float:
+    """Mean accuracy over the replicates; NaN where there is none."""
+    frame = view.intervals.get(protocol)
+    if frame is None:
+        return float("nan")
+    rows = frame[(frame["estimator"] == estimator) & ((frame["fraction"] - fraction).abs() < 1e-9)]
+    return float(rows["mean"].iloc[0]) if len(rows) else float("nan")
 
 
-def curve_figures(section: Section) -> list[Figure]:
-    """The curves of every retrained protocol; of the others where nothing was retrained."""
-    chosen = [p for p in section.curves if section.protocols[p].retrains] or list(section.curves)
-    return [_curves(section, protocol) for protocol in chosen]
-
-
-def _curves(section: Section, protocol: str) -> Figure:
-    series = tuple(series_of(section, protocol, e) for e in section.drawn(protocol))
-    chart = Chart(
-        "",
-        series,
-        x_label(section, protocol),
-        f"test {section.score}{' after retraining' if section.protocols[protocol].retrains else ''}",
-        _limits(section, series),
-        level=section.chance,
-        level_label="chance",
-        done=section.protocols[protocol].fraction_means,
-        noun=section.score,
-    )
-    title, reading = curve_title(section, protocol), _curve_reading(section.protocols[protocol])
-    return Figure((chart,), 3, f"{_stem(section, protocol)}-curves", title, reading, protocol, shared_legend=True)
-
-
-def _curve_reading(protocol: Protocol) -> str:
-    """How curves are read: which way is better, or that they are the control of others."""
-    drawn = f"Dashed: a random ranking. Bands: {LEVEL} interval of the mean"
-    if protocol.test.of == "shifted":
-        return (
-            "The control with which own masks are compared: the same masks at another place. Where a line lies says "
-            f"what the shape of its masks does, not what the estimator found. {drawn}."
-        )
-    if not protocol.judges:
-        return f"Beside the curves of {protocol.family}: neither end is the better one. {drawn}."
-    keeps = protocol.higher_is_better
-    better = f"{'The higher' if keeps else 'The lower'} the line, the better the estimator "
-    better += "chose what to keep" if keeps else "found what matters"
-    if protocol.evaluator:
-        better += "; the score compares it with the same masks at another place, in bits"
-    return f"{better}. {drawn}; they may overlap where the paired verdict is clear."
-
-
-def _limits(section: Section, series: Sequence[Series]) -> Limits:
-    """Where an axis of scores ends: R² may lie below zero."""
-    if section.score == "R²":
-        return limits_of(value for one in series for value in one.y)
-    return share_limits(series, section.chance)
-
-
-def series_of(section: Section, protocol: str, estimator: str) -> Series:
+def series_of(view: StudyView, protocol: str, estimator: str, by_name: Styles) -> Series:
     """One estimator's line under one protocol."""
-    frame = section.curves[protocol]
+    frame = view.intervals[protocol]
     own = frame[frame["estimator"] == estimator].sort_values("fraction")
     mean, low, high = (numbers(own[column]) for column in ("mean", "low", "high"))
-    return Series(
-        estimator,
-        section.styles[estimator],
-        tuple(own["fraction"].tolist()),
-        mean,
-        low,
-        high,
-        tuple(int(n) for n in own["n"]),
-        reference=estimator == BASELINE,
-    )
+    x, n = tuple(own["fraction"].tolist()), tuple(int(n) for n in own["n"])
+    return Series(estimator, by_name[estimator], x, mean, low, high, n, reference=estimator == BASELINE)
 
 
-def retraining_figures(section: Section) -> list[Figure]:
+def _limits(view: StudyView, series: Sequence[Series], chance: float | None) -> Limits:
+    """Where an axis of scores ends: R² may lie below zero."""
+    if view.score_name == "R²":
+        return limits_of(value for one in series for value in one.y)
+    return share_limits(series, chance)
+
+
+def _stem(view: StudyView, protocol: str) -> str:
+    return view.results.protocols[protocol].label.lower().replace(" ", "-")
+
+
+def curve_figures(view: StudyView, by_name: Styles) -> list[Figure]:
+    """The curves of every retrained protocol; of the others where nothing was retrained."""
+    protocols = view.results.protocols
+    chosen = [p for p in view.intervals if protocols[p].retrains] or list(view.intervals)
+    figures = []
+    for name in chosen:
+        series = tuple(series_of(view, name, e, by_name) for e in best_first(view, name))
+        words = f"test {view.score_name}{' after retraining' if protocols[name].retrains else ''}"
+        limits, chance = _limits(view, series, view.chance), view.chance
+        chart = Chart("", series, x_label(view, name), words, limits, level=chance, level_label="chance")
+        better = "The higher" if protocols[name].higher_is_better else "The lower"
+        reading = f"{better} the line, the better. " if protocols[name].judges else ""
+        if protocols[name].test.of == "shifted":
+            reading = "The control: the same masks at another place. "
+        reading += f"Dashed: random ranking. Bands: {LEVEL} CI of the mean."
+        title = f"{protocols[name].label}: {x_label(view, name)}"
+        figures.append(Figure((chart,), 3, f"{_stem(view, name)}-curves", title, reading, name))
+    return figures
+
+
+def retraining_figures(view: StudyView, by_name: Styles) -> list[Figure]:
     """One figure per protocol that was run both with and without retraining, a small chart per estimator."""
-    pairs = [(p, section.protocols[p].without_retraining) for p in section.curves]
-    return [_retraining(section, p, other) for p, other in pairs if other is not None and other in section.curves]
+    figures = []
+    for name in view.intervals:
+        without = view.results.protocols[name].without_retraining
+        if without is None or without not in view.intervals:
+            continue
+        both = best_first(view, without)
+        lines = {}
+        for estimator in (e for e in best_first(view, name) if e in both):
+            colours = (by_name[estimator].light, by_name[estimator].dark)
+            networks = {
+                "original network": (without, Style(*colours, "dot", "circle-open")),
+                "retrained network": (name, Style(*colours, "solid", "circle")),
+            }
+            lines[estimator] = tuple(
+                replace(series_of(view, protocol, estimator, by_name), label=label, style=style, reference=False)
+                for label, (protocol, style) in networks.items()
+            )
+        limits = _limits(view, [series for two in lines.values() for series in two], None)
+        words = (x_label(view, name), f"test {view.score_name}")
+        charts = tuple(Chart(e, two, *words, limits) for e, two in lines.items())
+        reading = (
+            "Solid: a network trained on changed images. Dotted: the original network, which never saw such images. "
+            "The gap is what training brings back: information that was there all along, or a label that masks leak."
+        )
+        title = f"{view.results.protocols[name].label} with and without retraining"
+        figures.append(Figure(charts, 5, f"{_stem(view, name)}-retraining", title, reading, name))
+    return figures
 
 
-def _retraining(section: Section, protocol: str, without: str) -> Figure:
-    both = section.drawn(without)
-    lines = {e: _two_lines(section, protocol, without, e) for e in section.drawn(protocol) if e in both}
-    limits = _limits(replace(section, chance=None), [series for two in lines.values() for series in two])
-    words = x_label(section, protocol), f"test {section.score}"
-    charts = tuple(Chart(e, two, *words, limits, noun=section.score) for e, two in lines.items())
+def verdict_figure(view: StudyView, protocol: str, by_name: Styles) -> Figure:
+    """Every estimator's advantage over random under a protocol, in points."""
+    declared, frame = view.results.protocols[protocol], view.verdicts[protocol]
+    rows = []
+    for row in frame.to_dict("records"):
+        ends = numbers(100 * row[column] for column in ("advantage", "low", "high"))
+        rows.append(ForestRow(row["estimator"], by_name[row["estimator"]], *ends, filled=row["side"] != 0))
+    most = max([*(abs(row.value) for row in rows if row.value is not None), 0.5])
+    ends = [abs(end) for row in rows for end in (row.low, row.high) if end is not None]
+    limit = 1.08 * max(most, min(max([*ends, most]), 3 * most))
+    label = f"← worse than random    {view.score_name} points    better than random →"
     reading = (
-        "Solid: a network that learned the changed images. Dotted: the original network, which never "
-        "saw such images. The gap is what learning brings back: information that was there all along, "
-        "or a class read off the mask."
+        f"{'Gained' if declared.higher_is_better else 'Lost'} against a random ranking, mean over the fractions, with "
+        f"{LEVEL} CI. Filled: significantly different (Holm over {len(rows)} comparisons)."
     )
-    title = retraining_title(section, protocol, without)
-    return Figure(charts, 5, f"{_stem(section, protocol)}-retraining", title, reading, protocol)
-
-
-def _two_lines(section: Section, protocol: str, without: str, estimator: str) -> tuple[Series, ...]:
-    """One colour in two line styles: what is told apart is the network, not the estimator."""
-    colours = (section.styles[estimator].light, section.styles[estimator].dark)
-    networks = {
-        "original network": (without, Style(*colours, "dot", "circle-open")),
-        "retrained network": (protocol, Style(*colours, "solid", "circle")),
-    }
-    return tuple(
-        replace(series_of(section, name, estimator), label=label, style=style, reference=False)
-        for label, (name, style) in networks.items()
+    forest = Forest(tuple(rows), (-limit, limit), label, zero=True)
+    return Figure(
+        (forest,), 1, f"{_stem(view, protocol)}-verdicts", f"{declared.label} against random", reading, protocol
     )
 
 
-# verdicts
-
-
-@dataclass(frozen=True)
-class VerdictTable:
-    """The verdicts of one protocol, best first: rows of the results' table with `style`, `control` and `kind`."""
-
-    protocol: Protocol
-    rows: tuple[Mapping[str, Any], ...]
-    fractions: tuple[float, ...]
-    figure: Figure
-    unable: bool = False
-    """Whether the negative control failed: the protocol tells no method from random rankings here."""
-
-    @property
-    def limit(self) -> float:
-        """Half the width of the axis."""
-        return self.figure.forests[0].limits[1] / 100
-
-
-def verdict_tables(section: Section) -> list[VerdictTable]:
-    """One per protocol that has verdicts; those of a kind share their axis."""
-    tables = []
-    for group in (section.retrained_protocols, [p for p in section.verdicts if not section.protocols[p].retrains]):
-        rows = {p: _verdict_rows(section, p) for p in group}
-        limit = _limit([row for part in rows.values() for row in part])
-        tables += [_verdict_table(section, p, rows[p], limit) for p in group]
-    return tables
-
-
-def _verdict_rows(section: Section, protocol: str) -> tuple[Mapping[str, Any], ...]:
-    return tuple(
-        {
-            **row,
-            "style": section.styles[row["estimator"]],
-            "control": row["estimator"] in section.controls,  # whether it is one, not what came of the negative control
-            "kind": section.kinds[protocol][row["estimator"]],
-        }
-        for row in section.verdicts[protocol].to_dict("records")
-    )
-
-
-def _verdict_table(section: Section, protocol: str, rows: Sequence[Mapping[str, Any]], limit: float) -> VerdictTable:
-    declared = section.protocols[protocol]
-    reading = (
-        f"{capital(section.score)} points {'gained' if declared.higher_is_better else 'lost'} against a random "
-        f"ranking, averaged over the fractions: right of the line is better. Bars: {LEVEL} interval of each "
-        f"estimator alone; the verdict is stricter, since it allows for all {len(rows)} comparisons."
-        + (" In brackets: allowing for stopping early." if any(map(stopped_early, rows)) else "")
-    )
-    forest = Forest(
-        tuple(_forest_row(row) for row in rows),
-        (-100 * limit, 100 * limit),
-        f"← worse than random    advantage in {section.score} points    better than random →",
-        zero=True,
-    )
-    title = verdict_title(section, protocol)
-    figure = Figure((forest,), 1, f"{_stem(section, protocol)}-verdicts", title, reading, protocol)
-    return VerdictTable(
-        section.protocols[protocol],
-        tuple(rows),
-        tuple(section.verdicts[protocol].attrs.get("fractions", ())),
-        figure,
-        bool((section.verdicts[protocol]["control"] == "failed").any()),
-    )
-
-
-def _forest_row(row: Mapping[str, Any]) -> ForestRow:
-    value, low, high = numbers(100 * row[column] for column in ("advantage", "low", "high"))
-    word = {"better": "better", "worse": "worse", "unclear": "cannot tell"}[row["kind"]]
-    mark = "hollow" if row["kind"] == "unclear" else "filled"
-    return ForestRow(
-        row["estimator"],
-        row["style"],
-        value,
-        low,
-        high,
-        f"{advantage_points(row)}  {word}",
-        mark,  # type: ignore[arg-type]
-    )
-
-
-def _limit(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Half-width of a forest's axis: all points, and the intervals up to three times the largest."""
-    most = max([*(abs(row["advantage"]) for row in rows if known(row["advantage"])), 0.005])
-    ends = [abs(row[side]) for row in rows for side in ("low", "high") if known(row[side])]
-    return float(1.08 * max(most, min(max([*ends, most]), 3 * most)))
-
-
-# cost and ties
-
-
-@dataclass(frozen=True)
-class CostTable:
-    """Passes and time per image, cheapest first: rows of the results' table with `style`."""
-
-    rows: tuple[Mapping[str, Any], ...]
-    figure: Figure
-
-
-def cost_table(section: Section) -> CostTable | None:
-    """Passes and milliseconds per image, cheapest first; None when nothing is known."""
-    if section.costs.empty:
-        return None
-    ordered = section.costs.sort_values(["milliseconds_per_image", "passes"], na_position="last").to_dict("records")
-    rows = tuple({**row, "style": section.styles.get(row["estimator"], REFERENCE)} for row in ordered)
-    reading = (
-        "A pass is one forward and backward pass of the network for one image. The time is the median "
-        "over replicates and includes ranking the pixels; it depends on the machine."
-    )
-    columns = {"milliseconds_per_image": "milliseconds per image", "passes": "passes per image"}
-    forests = tuple(_cost_bars(rows, column, title) for column, title in columns.items())
-    return CostTable(rows, Figure(forests, 2, "cost", cost_title(section.costs), reading))
-
-
-def _cost_bars(rows: Sequence[Mapping[str, Any]], column: str, title: str) -> Forest:
-    values = numbers(row[column] for row in rows)
-    bars = tuple(
-        ForestRow(row["estimator"], row["style"], value, words=number(value))
-        for row, value in zip(rows, values, strict=True)
-    )
-    return Forest(bars, (0.0, 1.02 * max((v for v in values if v), default=1.0)), title=title, kind="bars")
-
-
-def ties_figure(section: Section) -> Figure | None:
-    """Share of pixels that only the tie-break ordered, most first; None when none were counted."""
-    own = section.own_cells[section.own_cells["ties"].notna()]
-    if own.empty:
-        return None
-    means = own.groupby(["estimator", "fraction"])["ties"].mean()
-    shares = {(str(e), float(t)): float(v) for (e, t), v in means.items()}
-    fractions = sorted({t for _, t in shares})
-    most = {e: max(share for (other, _), share in shares.items() if other == e) for e, _ in shares}
-    names = sorted(most, key=lambda e: (-most[e], list(section.styles).index(e)))
-    values = tuple(tuple(shares.get((e, t)) for t in fractions) for e in names)
-    plot = HeatMap(
-        "",
-        tuple(percent(t, 0) for t in fractions),
-        tuple(names),
-        values,
-        tuple(tuple(percent(v) for v in row) for row in values),
-        "sequential",
-        "share of pixels above the cut",
-        1.0,
-    )
-    reading = (
-        "Share of the pixels, in an average test image, whose order at a cut was drawn by lot because "
-        "the map gave them the same value. Where it is large, the estimator is partly a random ranking."
-    )
-    return Figure((plot,), 1, "ties", ties_title(shares), reading)
-
-
-# pictures
-
-
-def picture_figures(section: Section) -> list[Figure]:
+def picture_figures(view: StudyView) -> list[Figure]:
     """One figure per picture and protocol, the pictures of a protocol together: estimators by fractions."""
-    there = {p for picture in section.pictures for p, _, _ in picture.changed}
-    protocols = [p for p in section.table["protocol"].unique() if p in there]
+    there = {p for picture in view.pictures for p, _, _ in picture.changed}
     return [
-        _pictures(section, picture, protocol, place)
-        for protocol in protocols
-        for place, picture in enumerate(section.pictures, 1)
+        _pictures(view, picture, str(protocol), place)
+        for protocol in view.table["protocol"].unique()
+        if protocol in there
+        for place, picture in enumerate(view.pictures, 1)
         if any(p == protocol for p, _, _ in picture.changed)
     ]
 
 
-def _pictures(section: Section, picture: Picture, protocol: str, place: int) -> Figure:
-    changed = {(clean(e), t): a for (p, e, t), a in picture.changed.items() if p == protocol}
-    names = _ordered(section, [e for e, _ in changed])
-    fractions = sorted({t for _, t in changed})
-    keeps = section.protocols[protocol].higher_is_better
-    rows = tuple(
-        PictureRow(
-            e, tuple(_tile(changed.get((e, t)), section.accuracy(protocol, e, t)) for t in fractions), section.styles[e]
-        )
-        for e in names
-    )
+def _pictures(view: StudyView, picture: Picture, protocol: str, place: int) -> Figure:
+    changed = {(e, t): pixels for (p, e, t), pixels in picture.changed.items() if p == protocol}
+    fractions, declared = sorted({t for _, t in changed}), view.results.protocols[protocol]
+    names = list(dict.fromkeys(e for e, _ in changed))
+    if protocol in view.intervals:
+        names = list(dict.fromkeys([*(e for e in best_first(view, protocol) if e in names), *names]))
+    rows = []
+    for name in names:
+        means = {t: mean_at(view, protocol, name, t) for t in fractions}
+        tiles = (Tile(changed.get((name, t)), percent(means[t]), number_or_none(means[t])) for t in fractions)
+        rows.append(PictureRow(name, tuple(tiles)))
+    keeps = declared.higher_is_better
     reading = (
-        f"Above each image: test {section.score} of {asked_network(section, protocol)[1]}, "
-        f"mean over replicates. {'Higher' if keeps else 'Lower'} is better; the best of each column is "
-        "bold. The image itself comes from the first replicate."
+        f"Above each image: test {view.score_name} of networks on images changed this way, mean over replicates. "
+        f"{'Higher' if keeps else 'Lower'} is better; the best of each column is bold."
     )
-    heads = tuple(f"{percent(t, 0)} {section.protocols[protocol].fraction_means}" for t in fractions)
-    plot = Pictures(heads, with_best(rows, keeps), picture.image, clean(picture.caption), x_label(section, protocol))
+    heads = tuple(f"{percent(t, 0)} {declared.fraction_means}" for t in fractions)
+    plot = Pictures(
+        heads, with_best(tuple(rows), keeps), picture.image, clean(picture.caption), x_label(view, protocol)
+    )
     name = f"{protocol.replace(':', '-')}-picture-{place}"
-    return Figure((plot,), 1, name, picture_title(section, protocol, fractions), reading, protocol)
-
-
-def _tile(pixels: np.ndarray | None, accuracy: float) -> Tile:
-    return Tile(pixels, percent(accuracy), number_or_none(accuracy))
+    return Figure((plot,), 1, name, f"{declared.label}: what is left of an image", reading, protocol)
 
 
 def with_best(rows: tuple[PictureRow, ...], higher: bool) -> tuple[PictureRow, ...]:
@@ -366,31 +203,18 @@ def with_best(rows: tuple[PictureRow, ...], higher: bool) -> tuple[PictureRow, .
     )
 
 
-def gallery_figure(section: Section) -> Figure | None:
-    """All maps of all pictures, images by estimators; None when there are none."""
-    pictures = [p for p in section.pictures if p.maps]
-    if not pictures:
-        return None
-    maps = [{clean(e): a for e, a in picture.maps.items()} for picture in pictures]
-    names = _ordered(section, [e for by_name in maps for e in by_name])
-    signed = [e for e in names if any(e in m and float(np.nanmin(m[e])) < 0 for m in maps)]
-    rows = tuple(
-        PictureRow(
-            clean(picture.caption),
-            tuple(Tile(map_colours(by_name[e]) if e in by_name else None) for e in names),
-            image=picture.image,
-        )
-        for picture, by_name in zip(pictures, maps, strict=True)
+def leak_sentence(view: StudyView) -> str:
+    """How many estimators are worse than random when pixels are removed and better when they are kept: a leak."""
+    protocols = view.results.protocols
+    sides: dict[str, set[tuple[bool, int]]] = {}
+    for name, frame in view.verdicts.items():
+        if protocols[name].retrains:
+            for row in frame.itertuples():
+                sides.setdefault(str(row.estimator), set()).add((protocols[name].higher_is_better, int(row.side)))
+    both = [name for name, own in sides.items() if {(False, -1), (True, 1)} <= own]
+    if not both:
+        return ""
+    return (
+        f"{len(both)} of {len(sides)} methods are worse than random when their pixels are removed and better when they "
+        "are kept: the masks leak the label."
     )
-    reading = (
-        "Red: positive, ranked first; white: zero; blue: negative, ranked last. Each map is scaled by "
-        "its own largest size, so colours compare the pixels of one map, not one map with another."
-    )
-    plot = Pictures(tuple(names), rows, notes=layer_notes(names, section.layers))
-    return Figure((plot,), 1, "maps", gallery_title(signed, len(names)), reading)
-
-
-def _ordered(section: Section, names: Sequence[str]) -> list[str]:
-    """Best first as elsewhere; those without a number yet follow in the order of the study."""
-    there = set(names)
-    return [e for e in dict.fromkeys([*section.estimators, *section.styles]) if e in there]

@@ -1,103 +1,87 @@
-"""The tables beside the page: the tidy results and the verdicts, for programs."""
+"""The tables beside the page: everything a verdict is recomputed from, for programs; numbers in full."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from uproar.report.document import Chapter
-from uproar.report.evaluator_tables import bits_per_image, evaluator_tables
 from uproar.report.formatting import slug
 from uproar.results.claim_outcome import claims_table
-from uproar.results.finding import Finding
+from uproar.results.evaluator import EvaluatorScores
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 from uproar.statistics.verdicts import COLUMNS as VERDICT_COLUMNS
 
+FILES = {
+    "results": "one row per trained or tested network",
+    "verdicts": "every estimator against random",
+    "comparisons": "every pair of estimators under every protocol and metric",
+    "negative_controls": "whether each protocol and metric distinguishes any method from random",
+    "trust": "what audits say of each verdict",
+    "audits": "what each audit found",
+    "claims": "one row per number behind each claim",
+    "scores": "one row per metric, estimator and replicate",
+    "metric_values": "the same over all replicates",
+    "metric_comparisons": "all pairs of estimators under the metrics",
+    "checks": "what the checks behind warnings measured",
+    "evaluator": "the evaluator's verdicts: difference, interval, df, p alone and adjusted, n",
+    "evaluator_scores": "its score of every estimator and baseline",
+    "evaluator_comparisons": "every pair of methods by the evaluator",
+    "evaluator_per_image": "one row per estimator, replicate and image, from which the evaluator's tables follow",
+    "per_image": "one row per metric, estimator, replicate and image",
+}
+"""What is in each table."""
+LARGE = ("per_image", "evaluator_per_image")
+"""Written as Parquet where pyarrow is there."""
 
-def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
-    """The tables by file name; numbers in full, so that they read back exactly.
 
-    `results.csv`, `results.parquet` (with every random ranking of the baseline), `verdicts.csv`, `comparisons.csv`
-    (every pair of estimators under every protocol and metric) and `negative_controls.csv`; with metrics also
-    `scores.csv` and `scores.parquet` (a row per replicate), `per_image.parquet`, and over all replicates
-    `metric_values.csv` and `metric_comparisons.csv`; with checks `checks.csv`; with an evaluator `evaluator.csv` (its
-    verdicts), `evaluator_scores.csv`, `evaluator_comparisons.csv` and `evaluator_per_image.parquet`,
-    from which they follow; with claims `claims.csv`, a row per number behind each.
-    """
-    files = {f"{name}.csv": _csv(frame) for name, frame in run_tables(results, verdict_table(chapters)).items()}
-    files["results.parquet"] = _parquet(results.table)
-    if results.findings:
-        files |= _audit_tables(results)
-    if len(results.metric_rows):
-        files |= {"scores.parquet": _parquet(results.scores), "per_image.parquet": _parquet(results.image_scores)}
-    if results.evaluations:
-        files["evaluator_per_image.parquet"] = _parquet(bits_per_image(results))
-    return files
-
-
-def run_tables(results: Results, verdicts: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The tables of a run that are written as CSV, by the name of the file; those of single audits apart."""
+def study_tables(results: Results) -> dict[str, pd.DataFrame]:
+    """The tables of a run by name: those that have rows, and `results`."""
+    about = ("task", "model", "audit", "question", "state", "sentence")
     tables = {
         "results": results.table,
-        "verdicts": verdicts,
+        "verdicts": results.verdicts if len(results.verdicts) else pd.DataFrame(columns=list(VERDICT_COLUMNS)),
         "comparisons": results.comparisons,
         "negative_controls": results.negative_controls,
+        "trust": results.trust,
+        "audits": pd.DataFrame([{name: getattr(one, name) for name in about} for one in results.findings]),
+        "claims": claims_table(results.claims) if results.claims else pd.DataFrame(),
+        "scores": results.scores if len(results.metric_rows) else pd.DataFrame(),
+        "metric_values": _over_settings(results.metric_scores, lambda scores: scores.table),
+        "metric_comparisons": _over_settings(results.metric_scores, lambda scores: scores.comparisons),
+        "checks": _over_settings(results.check_scores, lambda scores: scores.table),
+        "evaluator": _over_targets(results, lambda scores: scores.verdicts),
+        "evaluator_scores": _over_targets(results, lambda scores: scores.table),
+        "evaluator_comparisons": _over_targets(results, lambda scores: scores.pairs),
     }
-    if results.findings:
-        tables |= {"trust": results.trust, "audits": findings_table(results.findings)}
-    if results.claims:
-        tables["claims"] = claims_table(results.claims)
-    if len(results.metric_rows):
-        tables |= {
-            "scores": results.scores,
-            "metric_values": _over_settings(results.metric_scores, lambda scores: scores.table),
-            "metric_comparisons": _over_settings(results.metric_scores, lambda scores: scores.comparisons),
-        }
-    if results.check_scores:
-        tables["checks"] = _over_settings(results.check_scores, lambda scores: scores.table)
-    return {**tables, **evaluator_tables(results)}
+    return {name: frame for name, frame in tables.items() if len(frame) or name in ("results", "verdicts")}
 
 
-def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
-    """What each audit found, a row each."""
-    columns = ("task", "model", "audit", "question", "state", "sentence")
-    return pd.DataFrame([{name: getattr(one, name) for name in columns} for one in findings], columns=list(columns))
-
-
-def csv_files(results: Results) -> dict[str, bytes]:
-    """The tables of a study that need no library beside the core, by file name: where no page can be drawn."""
-    by_image = {"per_image": results.image_scores, "evaluator_per_image": bits_per_image(results)}
-    tables = {**run_tables(results, results.verdicts), **by_image}
-    return {f"{name}.csv": _csv(frame) for name, frame in tables.items() if len(frame) or name == "results"}
-
-
-def score_csv_files(scores: Scores) -> dict[str, bytes]:
-    """The tables of scores that need no library beside the core, by file name."""
-    tables = {"scores": scores.table, "comparisons": scores.comparisons, "per_image": scores.per_image}
-    return {f"{name}.csv": _csv(frame) for name, frame in tables.items()}
-
-
-def score_table_files(scores: Scores) -> dict[str, bytes]:
-    """The tables of scores alone: `scores.csv`, `comparisons.csv` and `per_image.parquet`."""
-    return {
-        "scores.csv": _csv(scores.table),
-        "comparisons.csv": _csv(scores.comparisons),
-        "per_image.parquet": _parquet(scores.per_image),
-    }
-
-
-def _audit_tables(results: Results) -> dict[str, bytes]:
-    """Every table of every audit, in a folder of its own."""
+def study_table_files(results: Results, parquet: bool = True) -> dict[str, bytes]:
+    """The tables of a run by file name, those of single audits in a folder of their own."""
+    large = {"per_image": results.image_scores, "evaluator_per_image": _over_targets(results, lambda s: s.per_image)}
+    tables = {**study_tables(results), **{name: frame for name, frame in large.items() if len(frame)}}
     several = len({(one.task, one.model) for one in results.findings}) > 1
-    files = {}
     for one in results.findings:
         where = [one.task, one.model] if several else []
-        for title, frame in one.tables.items():
-            files[f"audits/{slug([*where, one.audit, title])}.csv"] = _csv(frame)
-    return files
+        tables |= {f"audits/{slug([*where, one.audit, title])}": frame for title, frame in one.tables.items()}
+    return dict(_file(name, frame, parquet and name in LARGE) for name, frame in tables.items())
+
+
+def score_table_files(scores: Scores, parquet: bool = True) -> dict[str, bytes]:
+    """The tables of scores alone by file name."""
+    tables = {"scores": scores.table, "comparisons": scores.comparisons, "per_image": scores.per_image}
+    return dict(_file(name, frame, parquet and name in LARGE) for name, frame in tables.items())
+
+
+def _file(name: str, frame: pd.DataFrame, parquet: bool) -> tuple[str, bytes]:
+    if not parquet:
+        return f"{name}.csv", str(frame.to_csv(index=False, lineterminator="\n")).encode()
+    content = io.BytesIO()
+    frame.to_parquet(content, index=False)
+    return f"{name}.parquet", content.getvalue()
 
 
 def _over_settings(
@@ -106,26 +90,17 @@ def _over_settings(
     """A table of metrics or checks for all tasks and models, whose names come first."""
     frames = []
     for (task, model), scores in by_setting.items():
-        frame = part(scores).copy()
-        frame.insert(0, "task", task)
-        frame.insert(1, "model", model)
-        frames.append(frame)
+        frame = part(scores)
+        frames.append(frame.assign(task=task, model=model)[["task", "model", *frame.columns]])
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def verdict_table(chapters: list[Chapter]) -> pd.DataFrame:
-    """The verdicts the page shows, one row per task, model, protocol and estimator."""
-    frames = [frame for chapter in chapters for frame in chapter.section.verdicts.values()]
-    if not frames:
-        return pd.DataFrame(columns=["task", "model", "protocol", *VERDICT_COLUMNS])
-    return pd.concat(frames, ignore_index=True)
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    content = io.BytesIO()
-    frame.to_parquet(content, index=False)
-    return content.getvalue()
-
-
-def _csv(frame: pd.DataFrame) -> bytes:
-    return str(frame.to_csv(index=False, lineterminator="\n")).encode()
+def _over_targets(results: Results, part: Callable[[EvaluatorScores], pd.DataFrame]) -> pd.DataFrame:
+    """A table of the evaluator for all tasks, models and targets, whose names come first."""
+    frames = []
+    for view in results.views:
+        for target, scores in view.evaluators.items():
+            frame = part(scores)
+            placed = frame.assign(task=view.task, model=view.model, target=target)
+            frames.append(placed[["task", "model", "target", *frame.columns]])
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

@@ -14,13 +14,12 @@ from uproar.paths import user_path
 from uproar.plugins.loading import source_hash
 from uproar.runs.other_folders import RECORD
 from uproar.runs.record import WallTime, read_record
-from uproar.storage.backends import write_file
-from uproar.storage.urls import is_hidden, public
+from uproar.storage.backends import is_hidden, public, write_file
 from uproar.study.bundled import shipped_studies, summary
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
-    from uproar.report.result_page import StudyText
+    from uproar.report.markdown import StudyText
 
 
 FILE = "study.toml"
@@ -111,7 +110,7 @@ def earlier_facts(folder: Path) -> dict[str, Any]:
 
 def study_text(folder: Path | None, study: Study) -> StudyText:
     """What a page says of a run beside its results: the study file, as it was run or as it comes with the package."""
-    from uproar.report.result_page import StudyText
+    from uproar.report.markdown import StudyText
 
     kept = None if folder is None else folder / FILE
     file = kept if kept is not None and kept.is_file() else shipped_studies().get(study.name)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from uproar.errors import Absent, Damaged, StoreError
-from uproar.storage.backends import backend_at
+from uproar.storage.backends import backend_at, public
 from uproar.storage.itemfile import (
     FORMAT,
     ArrayLayout,
@@ -32,7 +32,6 @@ from uproar.storage.itemfile import (
     header_size,
     read_header,
 )
-from uproar.storage.urls import public
 
 __all__ = ["FORMAT", "Faults", "Item", "Store", "key_of"]
 

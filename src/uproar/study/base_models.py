@@ -25,7 +25,7 @@ from uproar.study.changed_images import changed_images
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.training import FineTuning, channels_last, fit, predict
-from uproar.training.calibrate import nll_bits
+from uproar.training.evaluate import nll_bits
 from uproar.training.finetune import FineTunedCopies
 from uproar.training.task_scores import SCORE_NAMES, loss_bits, task_score
 from uproar.types import Kind

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,7 +29,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
-from uproar.checks import check_images, check_model, classes_of, in_single, plain
+from uproar.checks import check_images, check_model, classes_of, in_single, plain, unusual_pixels
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, families, read_chain, require_maps
@@ -358,6 +359,8 @@ def choose(
     """
     check_model(model)
     check_images(x)
+    for sentence in unusual_pixels(x):
+        warnings.warn(sentence, stacklevel=2)
     if (train is None) != (train_labels is None):
         raise BadInput("Training images and their labels go together: give train= and train_labels=, or neither.")
     images = in_single(plain(x)).cpu()

@@ -34,7 +34,7 @@ from uproar.study.spec import Study
 from uproar.study.subjects import title_of
 from uproar.study.targets import output_of_task
 from uproar.study.work_done import seconds_by_work
-from uproar.training.calibrate import nll_bits
+from uproar.training.evaluate import nll_bits
 from uproar.training.task_scores import LOSS_NAMES, SCORE_NAMES
 
 PICTURES = 4

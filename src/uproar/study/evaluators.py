@@ -39,8 +39,7 @@ from uproar.study.fill_contexts import FillContexts
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.training import channels_last, predict
-from uproar.training.calibrate import inverse_temperature
-from uproar.training.evaluate import BATCH
+from uproar.training.evaluate import BATCH, inverse_temperature
 from uproar.training.stack import LARGEST
 
 FACTORS = "inverse_temperatures"

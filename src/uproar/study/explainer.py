@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BrokenRule, NotApplicable, SideEffect, one_line
-from uproar.estimators import Chain, Context, estimators, explain_chains, raw_maps
+from uproar.estimators import Chain, Context, estimators, explain_chains
 from uproar.estimators.contract import FEW_IMAGES, contract_violation, user_chains
 from uproar.estimators.explain import BATCH
 from uproar.estimators.layer_candidates import chosen_layers
-from uproar.models import MemoryBudget
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
 from uproar.storage.store import Item
@@ -29,9 +28,6 @@ from uproar.study.settings import ImageRanking
 from uproar.study.shards import Shard, ShardBuilder, join_shards, shards_of
 from uproar.study.targets import explained_targets
 from uproar.training import predict
-
-SignedMaps = Callable[[Tensor], list[Tensor]]
-"""From row numbers of a split to the maps of those images, one tensor per chain."""
 
 Prepared = tuple[nn.Module, dict[str, Any]]
 """A base model with what the estimators prepared for it."""
@@ -201,21 +197,6 @@ class Explainer:
         together = max(BATCH, BATCH_VALUES // math.prod(self.inputs.task.shape))
         maps = explain_chains(model, x, target, context, chains, together, self.inputs.setting.features)
         return [a.cpu() for a in maps]
-
-    def signed_maps(self, chains: Sequence[Chain], seed: int, split: Split) -> SignedMaps:
-        """What makes the signed maps of some images of a split, before sign, channels and filters."""
-        rankings = [ImageRanking(chain, seed) for chain in chains]
-        ((model, states),) = self._models(rankings)
-        needs_model = any(chain.needs_model for chain in chains)
-        budget = MemoryBudget.of(model, split.read(slice(0, 2))) if needs_model else MemoryBudget(CHUNK)
-
-        def maps_of(rows: Tensor) -> list[Tensor]:
-            x, target, context = self._explained(model, rankings, split, rows, states)
-            calls = [chain.raw for chain in chains]
-            raw = budget.run(lambda size: raw_maps(model, x, target, context, calls, size))
-            return [raw[call].cpu() for call in calls]
-
-        return maps_of
 
     def _explained(
         self, model: nn.Module, rankings: Sequence[ImageRanking], split: Split, rows: Tensor, states: dict[str, Any]

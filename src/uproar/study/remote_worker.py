@@ -17,8 +17,7 @@ from uproar.data.locations import VARIABLE, roots
 from uproar.errors import BadInput, StoreError
 from uproar.extend import load_plugin
 from uproar.plugins.loading import Bundle, bundle, install_bundle
-from uproar.storage.backends import backend_at
-from uproar.storage.urls import public
+from uproar.storage.backends import backend_at, public
 from uproar.study.bench import bench_for
 from uproar.study.job import Job
 from uproar.study.settings import Setting

@@ -21,7 +21,7 @@ from uproar.data import Task
 from uproar.errors import Absent, BadInput, Damaged
 from uproar.estimators import Chain
 from uproar.removal import Levels, ranks, tie_share
-from uproar.removal.packing import pack_levels, unpack_levels
+from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store
 from uproar.study.level_table import exact_sums, scaled_half

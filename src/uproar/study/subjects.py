@@ -11,8 +11,7 @@ from torch import Tensor
 
 from uproar.data import load
 from uproar.data.task import Split, Task, channel_moments
-from uproar.data.training_images import read_training_images
-from uproar.data.user_images import count_classes, count_images, read_images
+from uproar.data.user_images import count_classes, count_images, read_images, read_training_images
 from uproar.errors import BadInput, BadOption
 from uproar.estimators import Context
 from uproar.models import ModelSpec, make

@@ -2,9 +2,8 @@
 
 from uproar.training.evaluate import accuracy, predict
 from uproar.training.finetune import FineTuning, fine_tuned
-from uproar.training.fit import channels_last, fit
+from uproar.training.fit import Rows, channels_last, fit
 from uproar.training.recipe import Recipe
-from uproar.training.rows import Rows
 from uproar.training.stack import fit_all, stackable
 
 __all__ = [

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import CODE_ERRORS, BadInput, one_line
-from uproar.training.fit import channels_last, fit
+from uproar.training.fit import Rows, channels_last, fit
 from uproar.training.recipe import Recipe
-from uproar.training.rows import Rows
 from uproar.types import Images
 
 

@@ -2,24 +2,248 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.adam import adam
+from torch.optim.sgd import sgd
 
 from uproar.batches import spans
 from uproar.errors import BadInput
 from uproar.models.borrow import device_of
 from uproar.models.forward import forward, needs_contiguous_input, raw_output, read_by
 from uproar.seeds import generator, key
-from uproar.training.augment import augment
-from uproar.training.layers import cpu_dropout, ghost_norms
-from uproar.training.optimise import Optimiser
 from uproar.training.recipe import Recipe
-from uproar.training.rows import Rows, prefetch, reader_threads
 from uproar.training.task_scores import training_loss
 from uproar.types import Kind
+
+# images that are read some rows at a time, because all of them need not fit in memory
+
+
+AHEAD = 2
+"""Batches that wait, read, beside those that are being read."""
+
+MOST = 16
+"""Threads that read for an accelerator, at most: with 500 changed photos per second each, it learns 2,500 and more."""
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Anything that knows how many images it has and reads some of them, in [0, 1], given a slice or a tensor of rows.
+
+    A tensor is one; so is a data set on disk. It must be safe to read from several threads at once.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Tensor | slice, /) -> Tensor: ...
+
+
+def reader_threads(device: torch.device) -> int:
+    """How many threads read for a network there: on a CPU it needs the cores itself."""
+    if device.type == "cpu":
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(MOST, (cores or 1) - 1))
+
+
+def prefetch(source: Rows, parts: Iterable[Tensor | slice], threads: int = 1) -> Iterator[Tensor]:
+    """The parts of a source one after the other; the next are read by threads while one is in use."""
+    waiting: deque[Future[Tensor]] = deque()
+    pool = ThreadPoolExecutor(threads, "uproar-read")
+    try:
+        for part in parts:
+            waiting.append(pool.submit(source.__getitem__, part))
+            if len(waiting) >= threads + AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+# layers whose forward pass is replaced while a network is trained: ghost batch norm, and dropout drawn on the CPU
+
+
+@contextmanager
+def _replaced(layers: Iterable[Any], forward: Callable[[Any, Tensor], Tensor]) -> Iterator[None]:
+    """Inside, the layers compute `forward(layer, x)`."""
+    layers = list(layers)
+    for layer in layers:
+        layer.forward = partial(forward, layer)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def ghost_norms(model: nn.Module, size: int | None) -> AbstractContextManager[None]:
+    """Ghost batch norm (Hoffer et al. 2017): each batch norm that trains sees parts of at least `size` images in turn.
+
+    A large batch then trains like small ones. It is cut into equal parts where it can be, so that none is too small to
+    have a variance. The running statistics follow every part.
+    """
+    norms = [part for part in model.modules() if isinstance(part, _BatchNorm)]
+
+    def in_parts(norm: Any, x: Tensor) -> Tensor:
+        forward = type(norm).forward
+        if size is None or not norm.training or len(x) < 2 * size:
+            return forward(norm, x)
+        return torch.cat([forward(norm, part) for part in x.tensor_split(len(x) // size)])
+
+    return _replaced(norms if size is not None else (), in_parts)
+
+
+def cpu_dropout(model: nn.Module, device: torch.device) -> AbstractContextManager[None]:
+    """Dropout layers on another device than the CPU drop what they would drop on the CPU."""
+    layers = [part for part in model.modules() if type(part) is nn.Dropout]
+    return _replaced(layers if device.type != "cpu" else (), _drawn_on_cpu)
+
+
+def _drawn_on_cpu(layer: nn.Dropout, x: Tensor) -> Tensor:
+    if not layer.training or layer.p == 0:
+        return x
+    kept = torch.empty(x.shape).bernoulli_(1 - layer.p)
+    return x * (kept / (1 - layer.p)).to(x)
+
+
+# one step of an optimiser, given gradients as values
+
+
+class Optimiser:
+    """SGD with momentum, or Adam (Kingma & Ba 2015) with its usual constants, for some weights."""
+
+    def __init__(self, weights: Sequence[Tensor], recipe: Recipe) -> None:
+        self.weights, self.recipe = weights, recipe
+        self.velocity: list[Tensor | None] = [None] * len(weights)
+        if recipe.optimizer == "adam":
+            self.first, self.second = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+            self.taken = [torch.zeros((), device=weight.device) for weight in weights]
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor | None], rate: float) -> None:
+        """Move the weights in place; weights that the loss does not depend on stay."""
+        used = [i for i, gradient in enumerate(gradients) if gradient is not None]
+        weights, defined = [self.weights[i] for i in used], [g for g in gradients if g is not None]
+        if self.recipe.optimizer == "sgd":
+            self._sgd(used, weights, defined, rate)
+        else:
+            self._adam(used, weights, defined, rate)
+
+    def _sgd(self, used: list[int], weights: list[Tensor], gradients: list[Tensor], rate: float) -> None:
+        recipe, moving = self.recipe, [self.velocity[i] for i in used]
+        sgd(
+            weights,
+            gradients,
+            moving,
+            fused=True,
+            weight_decay=recipe.weight_decay,
+            momentum=recipe.momentum,
+            lr=rate,
+            dampening=0.0,
+            nesterov=recipe.nesterov and recipe.momentum > 0,
+            maximize=False,
+        )
+        for i, speed in zip(used, moving, strict=True):
+            self.velocity[i] = speed
+
+    def _adam(self, used: list[int], weights: list[Tensor], gradients: list[Tensor], rate: float) -> None:
+        first, second, taken = ([state[i] for i in used] for state in (self.first, self.second, self.taken))
+        adam(
+            weights,
+            gradients,
+            first,
+            second,
+            [],
+            taken,
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=rate,
+            weight_decay=self.recipe.weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )
+
+
+# images changed at random while a network is trained, so that it learns what stays
+
+
+def augment(x: Tensor, names: tuple[str, ...], rng: torch.Generator) -> Tensor:
+    """The batch with each image changed at random, as the names say; drawn on the CPU, so the same on every device.
+
+    flip           mirrored left to right, half of the time
+    shift          moved by up to an eighth of the size; what comes in from outside repeats the border
+    crop           moved by up to an eighth of the size; what comes in from outside is black
+    resized-crop   a part of 8 to 100 % of the area, 3:4 to 4:3 in shape, stretched to the size of the image
+    """
+    for name in ("flip", "shift", "crop", "resized-crop"):
+        if name in names:
+            x = _CHANGES[name](x, rng)
+    return x
+
+
+def _flip(x: Tensor, rng: torch.Generator) -> Tensor:
+    mirrored = torch.rand(len(x), 1, 1, 1, generator=rng) < 0.5
+    return torch.where(mirrored.to(x.device), x.flip(3), x)
+
+
+def _shift(x: Tensor, rng: torch.Generator) -> Tensor:
+    h, w = x.shape[2:]
+    row, column = _places(x, rng)
+    return _taken(x, row.clamp(0, h - 1), column.clamp(0, w - 1))
+
+
+def _crop(x: Tensor, rng: torch.Generator) -> Tensor:
+    h, w = x.shape[2:]
+    dy, dx = _reach(h), _reach(w)
+    row, column = _places(x, rng)
+    return _taken(F.pad(x, (dx, dx, dy, dy)), row + dy, column + dx)
+
+
+def _reach(size: int) -> int:
+    return max(1, size // 8)
+
+
+def _places(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """For each image, the rows and columns it is read from, outside ones among them."""
+    h, w = x.shape[2:]
+    dy, dx = _reach(h), _reach(w)
+    row = torch.randint(-dy, dy + 1, (len(x), 1), generator=rng) + torch.arange(h)
+    column = torch.randint(-dx, dx + 1, (len(x), 1), generator=rng) + torch.arange(w)
+    return row, column
+
+
+def _taken(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    samples = torch.arange(len(x))[:, None, None]
+    places = (part.to(x.device) for part in (samples, rows[:, :, None], columns[:, None, :]))
+    return x.permute(0, 2, 3, 1)[tuple(places)].permute(0, 3, 1, 2)
+
+
+def _resized_crop(x: Tensor, rng: torch.Generator) -> Tensor:
+    """Lengths count from the middle of the image, whose edges lie at -1 and 1."""
+    area, ratio, *place = torch.rand(4, len(x), generator=rng).double()
+    area, ratio = 0.08 + 0.92 * area, (4 / 3) ** (2 * ratio - 1)
+    sides = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], 1).clamp_max(1)
+    middle = (2 * torch.stack(place, 1) - 1) * (1 - sides)
+    box = torch.cat([torch.diag_embed(sides), middle[:, :, None]], 2).float().to(x.device)
+    grid = F.affine_grid(box, list(x.shape), align_corners=False)
+    return F.grid_sample(x, grid, "bilinear", "border", align_corners=False)
+
+
+_CHANGES = {"flip": _flip, "shift": _shift, "crop": _crop, "resized-crop": _resized_crop}
+
 
 BatchChange = Callable[[Tensor, torch.Generator], Tensor]
 """Images of a batch, changed by random numbers that are drawn on the CPU."""

@@ -22,11 +22,8 @@ from uproar.errors import BadInput
 from uproar.models.borrow import device_of
 from uproar.models.small import Block, SmallCNN
 from uproar.seeds import generator
-from uproar.training.augment import augment
-from uproar.training.fit import channels_last, fit
-from uproar.training.optimise import Optimiser
+from uproar.training.fit import Optimiser, Rows, augment, channels_last, fit
 from uproar.training.recipe import Recipe
-from uproar.training.rows import Rows
 from uproar.training.task_scores import training_loss
 from uproar.types import Kind
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from uproar.claims.registry import if_applicable, read_shared
 from uproar.errors import NotApplicable
-from uproar.report.figures import Chart, Figure, Pictures, Series, share_limits
+from uproar.report.figures import Chart, Figure, Pictures, Series, Style, share_limits, styles
 from uproar.report.formatting import LEVEL, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
@@ -23,8 +23,7 @@ from uproar.report.paper_figures import (
     paper_figure,
     share,
 )
-from uproar.report.study_figures import retraining_figures, series_of, with_best, x_label
-from uproar.report.style import Style, styles
+from uproar.report.study_figures import retraining_figures, with_best, x_label
 from uproar.statistics.design import BASELINE
 from uproar.wording import series
 
@@ -59,7 +58,7 @@ def _styles() -> dict[str, Style]:
 
 def _variants(source: FigureSource, base: str, protocol: str) -> dict[str, str]:
     """Those that have a curve, by variant; the report's names."""
-    there = set(source.section.curves[protocol]["estimator"]) if protocol in source.section.curves else ()
+    there = set(source.view.intervals[protocol]["estimator"]) if protocol in source.view.intervals else ()
     labels = {}
     for variant, form in VARIANTS.items():
         for wanted in source.evidence.available([form.format(base)], protocol):
@@ -78,15 +77,15 @@ def _chart(source: FigureSource, base: str, protocol: str) -> Chart | None:
     return Chart(
         f"{TITLES[protocol]}: {NAMES[base]}{also}",
         tuple(series),
-        x_label(source.section, protocol),
+        x_label(source.view, protocol),
         "test accuracy",
         (0.0, 1.0),
-        level=source.section.chance,
+        level=source.view.chance,
     )
 
 
 def _line(source: FigureSource, protocol: str, label: str, name: str, style: Style) -> Series:
-    return replace(series_of(source.section, protocol, label), label=name, style=style)
+    return replace(source.series(protocol, label), label=name, style=style)
 
 
 def _share_axis(charts: Sequence[Chart], chance: float | None) -> tuple[Chart, ...]:
@@ -108,7 +107,7 @@ def _reached(source: FigureSource, t: float) -> dict[str, float]:
     labels = {"random": BASELINE}
     for base in SINGLE:
         labels |= {name_of(base, variant): label for variant, label in _variants(source, base, ROAR).items()}
-    return {name: source.section.accuracy(ROAR, label, t) for name, label in labels.items()}
+    return {name: source.accuracy(ROAR, label, t) for name, label in labels.items()}
 
 
 @paper_figure(PAPER, "Figures 5 and 6")
@@ -127,7 +126,7 @@ def ensembles(source: FigureSource) -> PaperFigure:
         "roar-kar",
         _curves_title(source),
         reading,
-        Figure(_share_axis(charts, source.section.chance), columns),
+        Figure(_share_axis(charts, source.view.chance), columns),
         _published(source),
     )
 
@@ -194,7 +193,7 @@ PUBLISHED: tuple[tuple[str, str, Callable[[FigureSource], str]], ...] = (
 
 
 def _published(source: FigureSource) -> ComparisonTable:
-    data = f"{source.section.task}, {source.section.model}"
+    data = f"{source.view.task}, {source.view.model}"
     return ComparisonTable(
         ("test accuracy after retraining", "published (ImageNet, ResNet-50)", f"here ({data})"),
         tuple(
@@ -210,13 +209,13 @@ def _published(source: FigureSource) -> ComparisonTable:
 @paper_figure(PAPER, "Figure 4")
 def retraining(source: FigureSource) -> PaperFigure:
     """Single estimates with and without retraining."""
-    figures = {figure.subject: figure for figure in retraining_figures(source.section)}
+    figures = {figure.subject: figure for figure in retraining_figures(source.view, source.styles)}
     names = [source.label(n, UNTRAINED) for n in source.evidence.available((BASELINE, *NAMES), UNTRAINED)]
     charts = tuple(c for n in names for c in figures[ROAR].charts if c.title == n) if ROAR in figures else ()
     if not any(chart.title != BASELINE for chart in charts):
         raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
     t = _deepest(source)
-    reached = source.section.accuracy
+    reached = source.accuracy
     gaps = [reached(ROAR, chart.title, t) - reached(UNTRAINED, chart.title, t) for chart in charts]
     title = (
         f"With {percent(t, 0)} removed, retraining brings back {points(min(gaps), signed=False)} to "

@@ -15,8 +15,16 @@ from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.report.figures import Chart, Figure
 from uproar.report.formatting import LEVEL, NOTHING, known, percent
-from uproar.report.paper_curves import metric_chart, trace_chart
-from uproar.report.paper_figures import BRACKETS, ComparisonTable, FigureSource, PaperFigure, paper_figure, plain
+from uproar.report.paper_figures import (
+    BRACKETS,
+    ComparisonTable,
+    FigureSource,
+    PaperFigure,
+    metric_chart,
+    paper_figure,
+    plain,
+    trace_chart,
+)
 from uproar.results.claim_outcome import Measure, sample_text
 from uproar.statistics.intervals import Interval
 from uproar.wording import series
@@ -228,7 +236,7 @@ def cues(source: FigureSource) -> PaperFigure:
         f"{100 * gains[1]:+.0f} to the original one; published: +28 and +5"
     ).replace("-", "−")
     figure = source.audit_figure("spurious", "spurious")
-    heads = ("accuracy", "published (CIFAR-10)", f"here ({source.section.task})")
+    heads = ("accuracy", "published (CIFAR-10)", f"here ({source.view.task})")
     note = "In brackets the smallest and the largest of the replicates."
     return PaperFigure("cues", title, figure.reading, figure, ComparisonTable(heads, tuple(rows), note))
 
@@ -266,7 +274,7 @@ def marks(source: FigureSource) -> PaperFigure:
         f"{percent(here[second], 0)}"
     )
     reading = "Rect knows that a rectangle marks the class, Pooling that stripes do: each should win on its own images."
-    heads = ("share of attribution on the mark", "published (CIFAR-100)", f"here ({source.section.task})")
+    heads = ("share of attribution on the mark", "published (CIFAR-100)", f"here ({source.view.task})")
     return PaperFigure("marks", title, reading, table=ComparisonTable(heads, rows, INFERRED))
 
 

@@ -11,7 +11,7 @@ from uproar.claims.names import without_options
 from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.song2023.claims import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
-from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, number_or_none, share_limits
+from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, number_or_none, share_limits, styles
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
@@ -24,8 +24,7 @@ from uproar.report.paper_figures import (
     plain,
     share,
 )
-from uproar.report.study_figures import series_of, x_label
-from uproar.report.style import styles
+from uproar.report.study_figures import x_label
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
 from uproar.wording import series
@@ -45,18 +44,18 @@ def blocks(source: FigureSource) -> PaperFigure:
     """Random blocks beside random pixels, as published and here."""
     block = next(iter(source.evidence.available(reversed(BLOCKS), ROAR)), BLOCKS[0])
     here = {name: source.evidence.accuracy(ROAR, name) for name in (BASELINE, block)}
-    if ROAR not in source.section.curves or not any(t > 0 and t in here[block] for t in here[BASELINE]):
+    if ROAR not in source.view.intervals or not any(t > 0 and t in here[block] for t in here[BASELINE]):
         raise NotApplicable("no fraction of ROAR is finished for random pixels and random blocks")
     by_name = styles([BASELINE, block])
-    ours = [series_of(source.section, ROAR, source.label(name, ROAR)) for name in here]
+    ours = [source.series(ROAR, source.label(name, ROAR)) for name in here]
     none = (None,) * len(PIXELS_PUBLISHED)
     theirs = [
         Series(name, by_name[name], tuple(curve), tuple(curve.values()), none, none, reference=name == BASELINE)
         for name, curve in ((BASELINE, PIXELS_PUBLISHED), (block, BLOCKS_PUBLISHED))
     ]
     charts = tuple(
-        Chart(title, tuple(lines), x_label(source.section, ROAR), "test accuracy", share_limits(lines, None))
-        for title, lines in ((f"here: {source.section.task}", ours), ("published: CUB-200, ResNet-50", theirs))
+        Chart(title, tuple(lines), x_label(source.view, ROAR), "test accuracy", share_limits(lines, None))
+        for title, lines in ((f"here: {source.view.task}", ours), ("published: CUB-200, ResNet-50", theirs))
     )
     rates = sorted({*PIXELS_PUBLISHED, *(t for t in here[BASELINE] if t in here[block] and t > 0)})
     rows = [
@@ -151,7 +150,7 @@ def roar_differences(source: FigureSource) -> PaperFigure:
     label = {name: source.label(name, ROAR) for name in source.evidence.available(labels, ROAR)}
 
     def accuracy(name: str, t: float) -> float:
-        return source.section.accuracy(ROAR, label[name], t)
+        return source.accuracy(ROAR, label[name], t)
 
     return _differences(accuracy, list(label), rates, "roar", "ROAR")
 
@@ -229,7 +228,7 @@ def trajectories(source: FigureSource) -> PaperFigure:
 
 def _trajectory(source: FigureSource, variation: dict[str, float], names: Sequence[str], name: str, t: float) -> Series:
     steps = [n for n in (name, f"max({name})", f"gaussian({name})") if n in names]
-    reached = [source.section.accuracy(ROAR, source.label(n, ROAR), t) for n in steps]
+    reached = [source.accuracy(ROAR, source.label(n, ROAR), t) for n in steps]
     label, none = source.label(name, ROAR), (None,) * len(steps)
     return Series(
         label,

@@ -15,8 +15,7 @@ from uproar.claims.registry import if_applicable, read_shared
 from uproar.errors import NotApplicable
 from uproar.report.figures import Chart, Figure, HeatMap, number_or_none
 from uproar.report.formatting import LEVEL, NOTHING, known, number
-from uproar.report.paper_curves import metric_chart
-from uproar.report.paper_figures import ComparisonTable, Draw, FigureSource, PaperFigure, paper_figure
+from uproar.report.paper_figures import ComparisonTable, Draw, FigureSource, PaperFigure, metric_chart, paper_figure
 
 PAPER = "vandersmissen2023"
 PUBLISHED = read_beside(__file__, "published.toml")
@@ -96,7 +95,7 @@ def _scores(source: FigureSource) -> ComparisonTable:
         rows.append((f"{what}, here", *(number(areas[n], 3) if n in areas else NOTHING for n in METHODS)))
     missing = [label for name, label in METHODS.items() if name not in there]
     without = f" The study has no {', '.join(missing)}." if missing else ""
-    data = f"{source.section.model} on {source.section.task}"
+    data = f"{source.view.model} on {source.view.task}"
     note = f"Published: ResNet-50 on 5,000 ImageNet images; here: {data}.{without}"
     return ComparisonTable(("", *METHODS.values()), tuple(rows), note)
 
