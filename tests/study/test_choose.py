@@ -12,7 +12,7 @@ from scipy import stats
 from torch import nn
 
 import uproar
-from uproar.errors import BadInput
+from uproar.errors import BadInput, BadShape
 from uproar.estimators import Context
 from uproar.estimators.registry import estimator, estimators
 from uproar.report import read_scores, write_choice
@@ -83,6 +83,21 @@ def own_methods():
     yield
     for name in ("breaks", "points_away"):
         del estimators._entries[name]
+
+
+def test_ready_maps_and_functions_are_methods_whatever_they_are_called(images):
+    def rows_from_above(model, x, target):
+        return torch.linspace(1, 0, x.shape[2])[None, None, :, None].expand_as(x)
+
+    x, y = images
+    right = torch.zeros(len(x), *x.shape[2:])
+    right[:, *PATCH] = 1
+    maps = {"oracle": right, "brightness": x.mean(1), "random": torch.rand(right.shape)}
+    answer = uproar.choose(PatchNetwork(), x, y, methods=[rows_from_above], maps=maps)
+    assert set(answer.methods) == {"oracle", "brightness", "random", "rows_from_above"}
+    assert answer.recommended == ("oracle",), answer.sentence
+    with pytest.raises(BadShape, match="'mine'"):
+        uproar.choose(PatchNetwork(), x, y, maps={"mine": right[:1]})
 
 
 def test_the_method_that_finds_what_the_network_uses_is_recommended_and_random_never(images, own_methods):

@@ -9,7 +9,6 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from uproar.cli.console import output, table
-from uproar.report.formatting import clean
 
 if TYPE_CHECKING:
     from uproar.results.answer import Answer
@@ -46,6 +45,8 @@ def _heading(metric: Evidence) -> str:
 
 def print_headline(answer: Answer, several: bool = False) -> None:
     """What supports and limits the recommendation, and the recommendation in a few lines below it."""
+    from uproar.report.formatting import clean  # tables load slowly
+
     if several:
         output.print(escape(clean(f"{answer.task} with {answer.model}:")), soft_wrap=True, highlight=False)
     for line in answer.details:

@@ -129,8 +129,6 @@ class EvaluatorBits:
 class EvaluatorScores:
     """The primary scores of one task and model for one target, each table computed once."""
 
-    encoding = pd.DataFrame()  # until the flag that reads it is gone
-
     def __init__(self, bits: EvaluatorBits, alpha: float = ALPHA, target: str = "label") -> None:
         self.bits, self.alpha = bits, alpha
         self.name = "evaluator" if target == "label" else f"evaluator of the {target}"

@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
+from uproar.api import chain_of
 from uproar.checks import check_images, check_model, classes_of, in_single, plain, unusual_pixels
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
@@ -43,6 +44,7 @@ from uproar.remaining_time import duration, seconds_of
 from uproar.results.answer import Answer
 from uproar.results.evidence import IN_DOMAIN, in_domain_share
 from uproar.results.scores import Scores
+from uproar.scoring import checked_maps
 from uproar.seeds import Draws
 from uproar.statistics.comparisons import comparisons_at
 from uproar.statistics.design import ALPHA, BASELINE, BASELINES
@@ -94,6 +96,8 @@ class Chooser:
     costs: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By method: passes and seconds per image."""
     notices: list[str] = field(default_factory=list)
+    maps: Mapping[str, Tensor] = field(default_factory=dict)
+    """Ready maps of all images, which are methods whatever they are called."""
 
     def __post_init__(self) -> None:
         self.began = self.clock() if self.began is None else self.began
@@ -137,7 +141,7 @@ class Chooser:
         They are tried by rising number of passes, so that one that is too slow is known before it is tried.
         """
         chains: dict[str, Chain] = {}
-        names = dict.fromkeys([*BASELINES, *self.methods])
+        names = dict.fromkeys(name for name in (*BASELINES, *self.methods) if name not in self.maps)
         for name in names:
             try:
                 (chains[name],) = require_maps([read_chain(name)])
@@ -154,7 +158,7 @@ class Chooser:
             except CODE_ERRORS as error:
                 self.left_out[name] = _reason(error)
         found = [chain for name, chain in chains.items() if chain.name in self.costs and name not in self.left_out]
-        if all(chain.name in BASELINES for chain in found):
+        if all(chain.name in BASELINES for chain in found) and not self.maps:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
             raise BadInput(f"No method explains this network: {reasons or 'name some with --methods'}.")
         return found
@@ -251,10 +255,13 @@ class Chooser:
             self.tell(f"explaining {n} images by {', '.join(chain.name for chain in group)}")
             maps |= self._explained(part, group)
         chains[:] = [chain for chain in chains if chain.name in maps]
-        if all(name in BASELINES for name in maps):
+        if all(name in BASELINES for name in maps) and not self.maps:
             raise BadInput("No method could explain these images; see what each says: " + _listed(self.left_out) + ".")
-        self.tell(f"judging {len(maps)} methods on {n} images")
-        ordered = {chain.name: maps[chain.name] for chain in chains}
+        self.tell(f"judging {len(maps) + len(self.maps)} methods on {n} images")
+        ordered = {
+            **{chain.name: maps[chain.name] for chain in chains},
+            **{name: a[:n] for name, a in self.maps.items()},
+        }
         return adjusted_for_analyses(self._scored(part, ordered, chains, judges), analyses)
 
     def _explained(self, part: Subject, group: Sequence[Chain]) -> dict[str, Tensor]:
@@ -342,7 +349,8 @@ def choose(
     x: Tensor,
     y: Tensor | Sequence[int] | None = None,
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str | Callable[..., Tensor]] = METHODS,
+    maps: Mapping[str, Tensor] | None = None,
     train: Tensor | None = None,
     train_labels: Tensor | None = None,
     mean: Tensor | None = None,
@@ -353,8 +361,9 @@ def choose(
 ) -> Answer:
     """Which attribution method to use for a network, judged on images (n, c, h, w) in [0, 1].
 
-    `y` are the labels; without them the predicted class is explained. Labelled training images (`train`,
-    `train_labels`) add judges that ask fine-tuned copies of the network. `budget` is a time in seconds, or such as
+    `y` are the labels; without them the predicted class is explained. `methods` are names and functions, `maps` ready
+    maps (n, h, w) by name, judged beside them. Labelled training images (`train`, `train_labels`) add metrics that ask
+    fine-tuned copies of the network. `budget` is a time in seconds, or such as
     "10m". Maps are kept in `store`, a folder; without one, until the end. The model is given back as it came.
     """
     check_model(model)
@@ -375,9 +384,12 @@ def choose(
         subject = Subject(model, images, target, context)
         tuner = None if split is None else _fine_tuner(split, colour, seed)
         line = NotebookLine()
-        chooser = Chooser(subject, methods, place, y is not None, seed, output, tuner, budget=seconds, tell=line.say)
+        given = {name: checked_maps(a, images, name) for name, a in (maps or {}).items()}
+        names = [each if isinstance(each, str) else chain_of(each, "none", "sum").name for each in methods]
+        how = {"budget": seconds, "tell": line.say, "maps": given}
+        chooser = Chooser(subject, names, place, y is not None, seed, output, tuner, **how)
         answer = chooser.scores().answer
-        line.say(f"{len(methods)} methods judged in {duration(chooser.spent)}", last=True)
+        line.say(f"{len(names) + len(given)} methods judged in {duration(chooser.spent)}", last=True)
         return answer
 
 
