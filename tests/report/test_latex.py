@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.results.test_evaluator import GAINS, KINDS
+from tests.results.test_evaluator import scores_of as evaluator_of
 from uproar.errors import BadInput
 from uproar.report import read_scores, write_latex, write_scores
 from uproar.report.latex import SPECIAL, escaped
@@ -104,12 +107,17 @@ def test_scores_can_be_read_back_from_their_folder(tmp_path):
         curves=["insertion"],
         quality=NetworkQuality(8, 10, 0.9, 0.95),
         predictions=tuple(Prediction(str(k), 0.5) for k in range(4)),
+        evaluations={"answer": replace(evaluator_of(GAINS, KINDS).bits, excess={"good": 0.5}, entropy=3.0)},
     )
     write_scores(scores, tmp_path)
     again = read_scores(tmp_path)
     pd.testing.assert_frame_equal(again.table, scores.table, check_dtype=False)
     pd.testing.assert_frame_equal(again.comparisons, scores.comparisons, check_dtype=False)
     assert (again.quality, again.predictions) == (scores.quality, scores.predictions)
+    assert again.answer.lines == scores.answer.lines
+    pd.testing.assert_frame_equal(again.evaluators["answer"].table, scores.evaluators["answer"].table)
+    bits = again.evaluations["answer"]
+    assert (bits.excess, bits.entropy) == ({"good": 0.5}, 3.0)
     assert np.abs(again.images - scores.images).max() < 1e-3
     first = (tmp_path / "scores.html").read_text("utf-8")
     write_scores(again, tmp_path / "again")

@@ -16,7 +16,7 @@ import pandas as pd
 from uproar.report.figures import CHOSEN as GREEN
 from uproar.report.figures import MUTED as GREY
 from uproar.report.figures import REFERENCE as BLACK
-from uproar.report.figures import Figure, Forest, ForestRow, Style, limits_of, number_or_none
+from uproar.report.figures import Figure, Forest, ForestRow, Style, limits_of
 from uproar.report.formatting import NOTHING, clean, number, p_value, with_interval
 from uproar.results.answer import Answer
 from uproar.results.evaluator import EvaluatorScores
@@ -132,11 +132,12 @@ class Chapter:
 
 
 def deciding_chart(
-    answer: Answer, roles: Mapping[str, str], values: pd.DataFrame, label: str, unit: str, higher: bool
+    answer: Answer, roles: Mapping[str, str], values: pd.DataFrame, label: str, unit: str
 ) -> Figure | None:
     """Every method by the metric that decides, with the baselines as a grey band.
 
-    `values` has the columns name, value, low and high, the best first; `higher` says whether larger values are better.
+    `values` has the columns name, value, low and high, the best first. Recommended methods are green, those that are
+    better than every baseline black, all others grey: the chart says what the recommendation says.
     """
     methods = values[values["name"].isin(answer.methods)]
     if methods["value"].notna().sum() == 0:
@@ -145,9 +146,8 @@ def deciding_chart(
     baselines = values[free].dropna(subset="value")
     rows = []
     for row in methods.itertuples():
-        behind = baselines["value"] >= row.value if higher else baselines["value"] <= row.value
-        style = GREEN if row.name in answer.recommended else GREY if behind.any() else BLACK
-        rows.append(ForestRow(str(row.name), style, *map(number_or_none, (row.value, row.low, row.high))))
+        style = GREEN if row.name in answer.recommended else BLACK if row.name in answer.qualified else GREY
+        rows.append(ForestRow.of(str(row.name), style, row.value, row.low, row.high))
     ends = (baselines["value"].min(), baselines["value"].max()) if len(baselines) else None
     limits = limits_of([*(v for row in rows for v in (row.value, row.low, row.high)), *(ends or ())])
     forest = Forest(tuple(rows), limits, f"{unit}, 95 % CI", band=ends)

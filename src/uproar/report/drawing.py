@@ -150,7 +150,7 @@ def _marked(svg: bytes) -> bytes:
                 parent.set(key, re.sub(r"(\.\d\d)\d+", r"\1", parent.attrib[key]))
     ET.register_namespace("", SVG)
     ET.register_namespace("xlink", XLINK)
-    return ET.tostring(root, encoding="utf-8")
+    return bytes(ET.tostring(root, encoding="utf-8"))
 
 
 def inline(svg: bytes, key: str, label: str) -> Markup:

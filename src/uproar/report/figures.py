@@ -145,6 +145,11 @@ class ForestRow:
     quantiles: tuple[float, ...] | None = None
     """5, 25, 50, 75 and 95 percent of the values lie below."""
 
+    @classmethod
+    def of(cls, label: str, style: Style, value: float, low: float, high: float, filled: bool = True) -> ForestRow:
+        """A row of numbers that may be NaN."""
+        return cls(label, style, *map(number_or_none, (value, low, high)), filled=filled)  # type: ignore[arg-type,misc]
+
 
 @dataclass(frozen=True)
 class Forest:

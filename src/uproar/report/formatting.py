@@ -84,10 +84,8 @@ def with_interval(value: float | None, low: float | None, high: float | None, fo
     >>> with_interval(0.5, 0.4, 0.6), with_interval(-0.01, -0.02, 0.0, "points"), with_interval(1.0, None, None)
     ('0.500 [0.400, 0.600]', '−1.0 [−2.0, 0.0]', '1.000')
     """
-    words = {"score": score, "difference": lambda v: score(v, "+"), "points": points}[form]
-    if not (known(value) and known(low) and known(high)):
-        return words(value)
-    return f"{words(value)} [{words(low)}, {words(high)}]"
+    shown = [points(v) if form == "points" else score(v, "+" * (form == "difference")) for v in (value, low, high)]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]" if NOTHING not in shown else shown[0]
 
 
 def level_text(level: float, before: str = "") -> str:

@@ -127,6 +127,8 @@ def _lead(lines: Sequence[str]) -> tuple[str, list[str], str]:
     first, *others = (clean(line) for line in lines if clean(line) != shortcut)
     match = re.match(r"(.*?)[;.]\s+(.*)", first)
     head, rest = (match[1], match[2][:1].upper() + match[2][1:]) if match else (first.rstrip("."), "")
+    if aside := re.fullmatch(r"(Use .*?) \((.*)\)", head):  # what is cheaper is no headline
+        head, rest = aside[1], f"{rest} {aside[2]}."
     return head, [line for line in (rest, *others) if line], shortcut
 
 

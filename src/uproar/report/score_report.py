@@ -67,7 +67,7 @@ def score_chapter(scores: Scores) -> Chapter:
     images = score_images(scores)
     judged = [b for t, own in evaluators.items() if len(own.verdicts) for b in evaluator_blocks(t, own, by_name)]
     notices = [f"- {clean(notice)}" for notice in scores.notices]
-    record = (*notices, facts_table(scores.provenance, "How these numbers were computed."))
+    record: tuple[Block, ...] = (*notices, facts_table(scores.provenance, "How these numbers were computed."))
     parts = [
         answer_part(answer),
         Part("Evaluator", tuple(judged), "evaluator") if judged else None,
@@ -87,8 +87,8 @@ def deciding_values(
     evaluators: Mapping[str, EvaluatorScores],
     scores: Scores | None,
     verdicts: Mapping[str, pd.DataFrame],
-) -> tuple[pd.DataFrame, str, str, bool]:
-    """The values of every method and baseline by the metric that decides, or would; its name, unit and direction."""
+) -> tuple[pd.DataFrame, str, str]:
+    """The values of every method and baseline by the metric that decides, or would; its name and unit."""
     columns = ["name", "value", "low", "high"]
     for metric in (answer.deciding or answer.metrics)[:1]:
         label = f"{metric.label}{' (not reliable here)' * bool(metric.unreliable)}"
@@ -97,19 +97,19 @@ def deciding_values(
             table = evaluators[target].table
             shown = table.rename(columns={"estimator": "name", "score": "value"})
             unit = f"bits of the {'label' if target == 'label' else 'prediction'} found"
-            return shown[columns], label, unit, True
+            return shown[columns], label, unit
         if scores is not None and metric.name in set(scores.table["metric"]):
             rows = scores.table[scores.table["metric"] == metric.name].rename(columns={"method": "name"})
             higher = bool(rows["higher_is_better"].iloc[0])
             unit = f"{shortened(metric.label)} ({'higher' if higher else 'lower'} is better)"
-            return rows.sort_values("value", ascending=not higher)[columns], label, unit, higher
+            return rows.sort_values("value", ascending=not higher)[columns], label, unit
         if metric.name in verdicts:
             frame = verdicts[metric.name].rename(columns={"estimator": "name", "advantage": "value"})
             random = pd.DataFrame([{"name": BASELINE, "value": 0.0}])
             rows = pd.concat([frame[columns], random], ignore_index=True)
             rows[columns[1:]] *= 100
-            return rows, label, "points better than random", True
-    return pd.DataFrame(columns=columns), "", "", True
+            return rows, label, "points better than random"
+    return pd.DataFrame(columns=columns), "", ""
 
 
 # metrics
@@ -160,9 +160,7 @@ def values_figure(scores: Scores, by_name: Mapping[str, Style]) -> Figure | None
     for metric, higher in _higher(scores).items():
         own = scores.table[scores.table["metric"] == metric]
         rows = tuple(
-            ForestRow(
-                row.method, by_name[row.method], *numbers((row.value, row.low, row.high)), filled=bool(row.ranked)
-            )
+            ForestRow.of(row.method, by_name[row.method], row.value, row.low, row.high, bool(row.ranked))
             for row in own.itertuples()
         )
         limits = limits_of(v for row in rows for v in (row.value, row.low, row.high))

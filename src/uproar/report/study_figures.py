@@ -133,11 +133,11 @@ def verdict_figure(view: StudyView, protocol: str, by_name: Styles) -> Figure:
     declared, frame = view.results.protocols[protocol], view.verdicts[protocol]
     rows = []
     for row in frame.to_dict("records"):
-        ends = numbers(100 * row[column] for column in ("advantage", "low", "high"))
-        rows.append(ForestRow(row["estimator"], by_name[row["estimator"]], *ends, filled=row["side"] != 0))
+        value, low, high = (100 * row[column] for column in ("advantage", "low", "high"))
+        rows.append(ForestRow.of(row["estimator"], by_name[row["estimator"]], value, low, high, row["side"] != 0))
     most = max([*(abs(row.value) for row in rows if row.value is not None), 0.5])
-    ends = [abs(end) for row in rows for end in (row.low, row.high) if end is not None]
-    limit = 1.08 * max(most, min(max([*ends, most]), 3 * most))
+    widest = max([*(abs(end) for row in rows for end in (row.low, row.high) if end is not None), most])
+    limit = 1.08 * min(widest, 3 * most)
     label = f"← worse than random    {view.score_name} points    better than random →"
     reading = (
         f"{'Gained' if declared.higher_is_better else 'Lost'} against a random ranking, mean over the fractions, with "

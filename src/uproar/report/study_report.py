@@ -97,9 +97,10 @@ def _retrained_part(view: StudyView, by_name: Styles) -> Part | None:
     shown += [f"{protocols[name].label}: {reason}" for name, reason in view.remarks.items()]
     spent = view.own(view.results.spent)
     for name, rows in spent.groupby("protocol", sort=False) if len(spent) else ():
-        still = listed([str(e) for e in rows.loc[rows["open"], "estimator"]], 30)
-        settled = f"{protocols[str(name)].label}: {int((~rows['open']).sum())} verdicts settled"
-        shown.append(f"{settled}; still open: {still}." if still else f"{settled}.")
+        closed = rows[~rows["open"]].groupby("analysis")["estimator"]
+        steps = [f"decided with {n} replicates: {listed(list(names), 30)}" for n, names in closed]
+        still = [f"still open: {listed(list(rows.loc[rows['open'], 'estimator']), 30)}"] if rows["open"].any() else []
+        shown.append(f"{protocols[str(name)].label}: {'; '.join([*steps, *still])}.")
     if folded:
         text = "The original network never saw such images and may fail for that reason alone."
         shown.append(Fold("The same without retraining", (text, *folded)))
@@ -165,7 +166,7 @@ def _audit_part(view: StudyView, by_name: Styles) -> Part | None:
 def _finding_blocks(finding: Finding, by_name: Styles) -> list[Block]:
     blocks: list[Block] = [audit_figure(plot, slug([finding.audit]), by_name) for plot in finding.plots]
     tables = [Table(as_text(frame.head(60)), clean(title)) for title, frame in finding.tables.items()]
-    details = (*map(clean, finding.notes), *tables)
+    details: tuple[Block, ...] = (*map(clean, finding.notes), *tables)
     return [*blocks, Fold(f"{finding.title}: the numbers", details)] if details else blocks
 
 
