@@ -13,7 +13,7 @@ from tests.estimators.test_contract import MAPS
 from uproar import devices
 from uproar.data import load
 from uproar.errors import BadInput
-from uproar.estimators.degraded import Kind
+from uproar.estimators.control import Kind
 from uproar.models import ModelSpec, build
 from uproar.study import inputs
 from uproar.study.bench import bench_for

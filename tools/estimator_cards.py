@@ -22,13 +22,13 @@ from uproar.registry import Entry, option_types
 from uproar.types import KINDS
 
 FAMILIES = {
-    "Gradients": ("gradient", "gradient_paths", "full_gradient", "xrai"),
+    "Gradients": ("gradient", "xrai"),
     "Scores decomposed over pixels": ("decomposition", "lrp"),
-    "Class activation maps": ("cam", "perturbed_cam"),
+    "Class activation maps": ("cam",),
     "Attention of transformers": ("attention_maps",),
-    "Parts of the image taken away": ("occlusion", "rise", "sise", "surrogate", "extremal"),
-    "Bottlenecks and trained attention": ("bottleneck", "input_bottleneck", "tame"),
-    "Controls": ("control", "degraded", "randomised"),
+    "Parts of the image taken away": ("perturbation", "sise", "surrogate", "extremal"),
+    "Bottlenecks and trained attention": ("bottleneck", "tame"),
+    "Controls": ("control",),
 }
 """Estimators by the module that declares them."""
 ROLES = {

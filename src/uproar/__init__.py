@@ -26,7 +26,7 @@ if _CHECKING:
     from uproar.estimators.registry import direct, estimator
     from uproar.extend import task
     from uproar.metrics.registry import metric
-    from uproar.models.preprocessing import preprocessed
+    from uproar.models.normalise import preprocessed
     from uproar.report.mapsheet import show
     from uproar.results.difference import compare
     from uproar.runs.check import check
@@ -68,7 +68,7 @@ _load = _lazy_names(
         "metric": "uproar.metrics",
         "open": "uproar.runs.open",
         "predict": "uproar.training",
-        "preprocessed": "uproar.models.preprocessing",
+        "preprocessed": "uproar.models.normalise",
         "removed": "uproar.api",
         "run": "uproar.runs.execute",
         "score": "uproar.scoring.score",

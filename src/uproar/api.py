@@ -48,9 +48,9 @@ from uproar.models.output_kind import (
     assumed_output,
     assuming_output,
     check_output,
+    picked_kind,
     predicted_target,
 )
-from uproar.models.recognise_output import picked_kind
 from uproar.removal import FillContext, filled, ranks, removed_at
 from uproar.seeds import Draws
 from uproar.training import predict

@@ -8,11 +8,19 @@ from torch import nn
 
 from uproar.errors import BadInput, NotApplicable
 from uproar.estimators import estimators
-from uproar.estimators.cam import grad_cam, grad_cam_pp, hires_cam, xgrad_cam
-from uproar.estimators.full_gradient import fullgrad
+from uproar.estimators.attention import grid_of, token_rows_and_columns
+from uproar.estimators.cam import (
+    ablation_cam,
+    eigen_cam,
+    features_at_layer,
+    fullgrad,
+    grad_cam,
+    grad_cam_pp,
+    guided_grad_cam,
+    hires_cam,
+    xgrad_cam,
+)
 from uproar.estimators.layers import default_layer, last_conv_layer, layer_gradient
-from uproar.estimators.perturbed_cam import ablation_cam, eigen_cam, features_at_layer, guided_grad_cam
-from uproar.estimators.token_grid import grid_of, token_rows_and_columns
 from uproar.models import ModelSpec, make
 
 

@@ -10,8 +10,7 @@ from torch import nn
 
 from uproar.data import load
 from uproar.errors import NotApplicable
-from uproar.estimators.control import oracle
-from uproar.estimators.degraded import KINDS, LEVELS, degraded
+from uproar.estimators.control import KINDS, LEVELS, degraded, oracle
 from uproar.estimators.registry import Context
 from uproar.models import ModelSpec, build
 from uproar.seeds import Draws

@@ -13,11 +13,17 @@ from tests.closeness import alike
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadOption, NotApplicable
 from uproar.estimators import raw_maps, read_chain
-from uproar.estimators.bottleneck import information
+from uproar.estimators.bottleneck import (
+    FeatureMatching,
+    GanSettings,
+    first_mask,
+    fit_mask,
+    information,
+    information_beyond,
+    prepare_input_iba,
+)
 from uproar.estimators.explain import prepare_states
-from uproar.estimators.input_bottleneck import first_mask, information_beyond, prepare_input_iba
 from uproar.estimators.registry import Context
-from uproar.estimators.wasserstein import FeatureMatching, GanSettings, fit_mask
 from uproar.models.borrow import borrowed
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws

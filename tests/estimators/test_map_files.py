@@ -66,7 +66,7 @@ def test_each_image_gets_its_own_map_in_any_order_and_batch(task, arrays, file, 
 
 
 def test_filters_and_signs_apply_to_stored_maps_as_to_any(task, arrays, file):
-    from uproar.estimators.postprocess import gaussian
+    from uproar.estimators.transforms import gaussian
 
     expression = file({"test": arrays["test"]})
     rows = [0, 5]

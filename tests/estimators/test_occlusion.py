@@ -9,7 +9,7 @@ from torch import nn
 from tests.estimators.perturbing import Linear, around, frozen, images, same_for_any_batch
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators import read_chain
-from uproar.estimators.occlusion import occlusion, windows
+from uproar.estimators.perturbation import occlusion, windows
 
 # golden agreement: 1e-5; the golden images are normalised, so that black is their mean colour
 

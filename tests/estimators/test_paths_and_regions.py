@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from uproar.estimators import Context
-from uproar.estimators.full_gradient import bias_gradients, fullgrad
-from uproar.estimators.gradient import ig
-from uproar.estimators.gradient_paths import blur_ig, blurred, guided_ig
+from uproar.estimators.cam import bias_gradients, fullgrad
+from uproar.estimators.gradient import blur_ig, blurred, guided_ig, ig
 from uproar.estimators.xrai import _ranked, felzenszwalb, xrai
 from uproar.models.small import resnet_small
 from uproar.seeds import Draws

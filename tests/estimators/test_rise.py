@@ -8,7 +8,7 @@ import torch
 from tests.estimators.perturbing import Linear, Region, around, frozen, images, same_for_any_batch
 from uproar.errors import BadOption
 from uproar.estimators import read_chain
-from uproar.estimators.rise import draw_masks, rise, upsample_masks, weight_masks
+from uproar.estimators.perturbation import draw_masks, rise, upsample_masks, weight_masks
 
 # golden agreement: masks 1e-6, maps 1e-5; the golden images are normalised, so that black is their mean colour
 

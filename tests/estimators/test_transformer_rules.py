@@ -8,8 +8,7 @@ from torch import nn
 
 from tests.estimators.transformers import Written
 from uproar.estimators.decomposition import contributions
-from uproar.estimators.lrp import lrp
-from uproar.estimators.lrp_attention import layer_norm, matrix_product, softmax
+from uproar.estimators.lrp import layer_norm, lrp, matrix_product, softmax
 
 WAYS = ["explicit", "fused", "module"]
 

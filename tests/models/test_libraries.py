@@ -14,8 +14,8 @@ import uproar
 from uproar.errors import BadInput, NotApplicable
 from uproar.models import ModelSpec, make
 from uproar.models.held_inputs import HeldInputs
-from uproar.models.preprocessing import Preprocessing, preprocessed
-from uproar.models.recognise_output import recognise_output
+from uproar.models.normalise import Preprocessing, preprocessed
+from uproar.models.output_kind import recognise_output
 
 SIZE, N = 12, 4
 GREY = torch.full((3,), 0.5)

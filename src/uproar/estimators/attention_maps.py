@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import BadInput, NotApplicable
-from uproar.estimators.attention import AttentionRecord, weights_per_image
+from uproar.estimators.attention import AttentionRecord, TokenGrid, grid_of, weights_per_image
 from uproar.estimators.cam import upsample
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.layers import (
@@ -29,7 +29,6 @@ from uproar.estimators.layers import (
     with_first_tensor,
 )
 from uproar.estimators.registry import estimator
-from uproar.estimators.token_grid import TokenGrid, grid_of
 from uproar.models.forward import extract_class_scores, forward, in_model_dtype, raw_output
 from uproar.types import Images, Labels, RawMaps
 

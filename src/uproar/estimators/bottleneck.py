@@ -7,9 +7,10 @@ features of training images. λ is found by gradient descent on cross-entropy + 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +35,7 @@ from uproar.models.borrow import borrowed, device_of
 from uproar.models.forward import forward
 from uproar.models.output_kind import target_loss
 from uproar.removal.fill import gaussian_kernel, mirrored
+from uproar.seeds import Draws
 from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -247,3 +249,323 @@ def bits_per_pixel(capacity: Tensor, size: tuple[int, int]) -> Tensor:
     scale = h * w / (size[0] * size[1]) / math.log(2)
     bits = capacity.sum(1, keepdim=True) * scale
     return F.interpolate(bits, size=size, mode="bilinear", align_corners=False)
+
+
+# information bottleneck at the input: as fine as the image, guided by a bottleneck inside the network
+
+
+Epochs = Annotated[int, Field(ge=0, le=10_000)]
+Size = Annotated[int, Field(ge=2, le=100_000)]
+NonNegative = Annotated[float, Field(ge=0)]
+Guide = Literal["share", "capacity"]
+
+
+def prepare_input_iba(
+    model: nn.Module, context: Context, *, layer: str | None = None, images: int = 1000, **_: Any
+) -> dict[str, Tensor]:
+    """What `iba` prepares, and the colour statistics of the training images."""
+    train = context.training_images("input_iba")
+    rows = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
+    std, mean = torch.std_mean(train.read(rows).double(), (0, 2, 3))
+    # a channel that never varies is left as it is instead of blown up
+    std = torch.where(std > 1e-6, std, 1.0)
+    colour = {"colour_mean": mean.float(), "colour_std": std.float()}
+    return {**prepare_iba(model, context, layer=layer, images=images), **colour}
+
+
+def _passes(
+    *,
+    steps: int = 60,
+    samples: int = 10,
+    feature_steps: int = 10,
+    epochs: int = 4,
+    pool: int = 200,
+    critic_steps: int = 5,
+    **_: Any,
+) -> float:
+    # the critic looks at the first layers' forward pass alone; its own cost is small beside the network's
+    return (steps + feature_steps) * samples + epochs * pool * (0.5 + 1 / critic_steps)
+
+
+@estimator(
+    passes=_passes,
+    channels=False,
+    softmax=True,
+    kinds=WITH_PROBABILITIES,
+    prepare=prepare_input_iba,
+    default_layers=bottleneck_layers,
+    needs="convolutions; training images",
+    paper="Zhang et al. 2021",
+    formula="λ of λx + (1 − λ)ε minimising CE + β · mean KL to a generated prior",
+    fails="slow: one adversarial game per image; the prior depends on a short, noisy training",
+)
+def input_iba(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    state: Mapping[str, Tensor],
+    *,
+    layer: LayerName | None = None,
+    beta: Positive = 1.0,
+    steps: Steps = 60,
+    lr: Positive = 1.0,
+    samples: Samples = 10,
+    sigma: Sigma = 1.0,
+    feature_beta: Positive = 20.0,
+    feature_steps: Steps = 10,
+    guide: Guide = "share",
+    epochs: Epochs = 4,
+    pool: Size = 200,
+    batch: Size = 32,
+    groups: Count = 10,
+    noise_mean: NonNegative = 2.0,
+    noise_std: NonNegative = 5.0,
+    critic_steps: Steps = 5,
+    critic_lr: Positive = 5e-5,
+    clip: Positive = 0.01,
+    width: Steps = 16,
+    mean_lr: Positive = 0.1,
+    spread_lr: Positive = 0.05,
+    mask_lr: Positive = 0.003,
+    images: Count = 1000,
+) -> RawMaps:
+    """Share of each pixel that a bottleneck on the image lets through for the class, in [0, 1].
+
+    In three steps: a bottleneck at `layer` (see `iba`) finds the features that are needed; a generator learns a mask
+    on the image that leads to those features; a bottleneck on the image pays only for what it lets through beyond that
+    mask.
+
+    Three defaults are not the authors'. They take `epochs=20` for the second step: shorter here because one critic is
+    trained per image. They take `beta=20` for the third, on 224×224 images: it weighs the mean over all values, so
+    that on small images nothing at all would be worth its price. And the features to be imitated keep the share λ of
+    the first step here; `guide="capacity"` multiplies with the information in nats, as the released code does.
+    """
+    site = Site.of(model, state)
+    settings = GanSettings(
+        epochs,
+        pool,
+        batch,
+        groups,
+        noise_mean,
+        noise_std,
+        critic_steps,
+        critic_lr,
+        clip,
+        width,
+        mean_lr,
+        spread_lr,
+        mask_lr,
+    )
+    colour = tuple(state[name].to(x).view(-1, 1, 1) for name in ("colour_mean", "colour_std"))
+
+    def rows(x: Images, target: Labels, context: Context) -> Tensor:
+        features = site.features(x, target)
+        noise = step_noise(context, "input_iba feature noise", samples, features.shape[1:])
+        layer_fit = Fit(feature_beta, feature_steps, lr)
+        capacity, alpha = fit_bottleneck(site, x, target, features, noise, layer_fit)
+        through = capacity if guide == "capacity" else share_of(alpha)
+        start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
+        prior = _prior(site, x, context, colour, features, through, start, settings)
+        noise = step_noise(context, "input_iba noise", samples, x.shape[1:])
+        alpha = fit_input_bottleneck(model, x, target, prior, colour, noise, Fit(beta, steps, lr, sigma))
+        return share_of(alpha).mean(1, keepdim=True)
+
+    return in_batches(rows, x, target, context, size=max(2, rows_for(x) // samples))
+
+
+def _prior(
+    site: Site,
+    x: Images,
+    context: Context,
+    colour: tuple[Tensor, ...],
+    features: Tensor,
+    through: Tensor,
+    start: Tensor,
+    settings: GanSettings,
+) -> Tensor:
+    """The generator's mask of each image, (n, c, h, w), image after image: each training has its own random streams."""
+    mean, std = colour
+    masks = []
+    for i in range(len(x)):
+        image, draws = (x[i] - mean) / std, context.draws[i : i + 1]
+        task = FeatureMatching(site.model, site.module, image, (mean, std), features[i], through[i], draws)
+        masks.append(fit_mask(task, start[i], settings))
+    return torch.stack(masks)
+
+
+def first_mask(capacity: Tensor, size: tuple[int, int]) -> Tensor:
+    """The information map of the layer, largest value 1, at the image's size: where the generator starts."""
+    total = capacity.sum(1, keepdim=True).clamp_min(0)
+    highest = total.flatten(1).amax(1).view(-1, 1, 1, 1)
+    scaled = total / highest.clamp_min(torch.finfo(total.dtype).tiny)
+    return F.interpolate(scaled, size=size, mode="bilinear", align_corners=False).clamp(0, 1)
+
+
+def fit_input_bottleneck(
+    model: nn.Module, x: Images, target: Labels, prior: Tensor, colour: tuple[Tensor, ...], noise: Noise, fit: Fit
+) -> Tensor:
+    """α of every channel value after the last step; the image is normalised, so that N(0, 1) fits it."""
+    mean, std = colour
+    normal = (x - mean) / std
+
+    def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        share = smoothed(share_of(alpha), fit.sigma)
+        cost = information_beyond(normal, share, prior)
+        drawn = noise(number).to(x)
+        mixed = share[:, None] * normal[:, None] + (1 - share)[:, None] * drawn
+        loss = cross_entropy(model, (mean + std * mixed).flatten(0, 1), target, drawn.shape[1])
+        return loss + fit.beta * cost.flatten(1).mean(1), cost
+
+    return descend(step_of, torch.full_like(x, START), fit)[1]
+
+
+def information_beyond(x: Tensor, share: Tensor, prior: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """KL divergence of λx + (1 − λ)ε from what the generator's mask g lets through of it, per value in nats.
+
+    The prior of the second is g·λ·x + (1 − g·λ)ε with ε ~ N(mean, std²): nothing is paid where g = 1.
+    """
+    least = torch.finfo(x.dtype).eps
+    wide = (1 - prior * share).clamp_min(least)
+    apart = share * (1 - prior) * (x - mean) / (wide * std)
+    ratio = ((1 - share).clamp_min(least) / wide).square()
+    return -0.5 * (1 + ratio.log() - apart.square() - ratio)
+
+
+# A mask on the image whose noisy versions look, at a layer inside the network, like given noisy features
+# Both are noise mixed in by a mask: the generator mixes noise into the image and sends it through the first layers; a
+# critic learns to tell the result from the features; the mask, and the noise's mean and spread, are moved until it
+# cannot. One small network is trained per image, with weights and noise from that image's own random streams.
+
+
+@dataclass(frozen=True)
+class GanSettings:
+    """Settings of the adversarial training (Wasserstein GAN) of mask generator and critic."""
+
+    epochs: int = 20
+    pool: int = 200
+    """Noisy features to be matched."""
+    batch: int = 32
+    groups: int = 10
+    """The pool's noise comes in groups, each with a mean and a spread of its own."""
+    noise_mean: float = 2.0
+    """A group's mean is uniform in ± this."""
+    noise_std: float = 5.0
+    """A group's spread is uniform between 0 and this."""
+    critic_steps: int = 5
+    """Steps of the critic per step of the generator."""
+    critic_lr: float = 5e-5
+    clip: float = 0.01
+    width: int = 16
+    mean_lr: float = 0.1
+    spread_lr: float = 0.05
+    mask_lr: float = 0.003
+
+
+@dataclass(frozen=True)
+class FeatureMatching:
+    """One image, a module of the network, and the features that noisy versions of the image are to match there."""
+
+    model: nn.Module
+    module: nn.Module
+    image: Tensor
+    """Normalised to zero mean and unit variance of the training images, (c, h, w)."""
+    colour: tuple[Tensor, Tensor]
+    """Mean and standard deviation that make pixels of it again, (c, 1, 1) each."""
+    features: Tensor
+    let_through: Tensor
+    """The share of each feature that is kept; noise replaces the rest."""
+    draws: Draws
+    """Random streams of this image."""
+
+    def normal(self, purpose: str, *shape: int) -> Tensor:
+        """Standard normal numbers of this image."""
+        return self.draws.normal(f"input_iba {purpose}", *shape)[0].to(self.image)
+
+    def pool(self, settings: GanSettings) -> Iterator[Tensor]:
+        """The noisy features, batch by batch, the same in every epoch; each batch meets all groups."""
+        level = self.draws.uniform("input_iba groups", settings.groups, 2)[0].to(self.image)
+        mean = (2 * level[:, 0] - 1) * settings.noise_mean
+        std = level[:, 1] * settings.noise_std
+        for number, rows in enumerate(spans(settings.pool, settings.batch)):
+            group = torch.arange(rows.start, rows.stop) % settings.groups
+            noise = self.normal(f"features {number}", len(group), *self.features.shape)
+            noise = mean[group].view(-1, 1, 1, 1) + std[group].view(-1, 1, 1, 1) * noise
+            yield self.let_through * self.features + (1 - self.let_through) * noise
+
+    def generated(self, mean: Tensor, spread: Tensor, mask: Tensor, draw: Tensor) -> Tensor:
+        """The features of noisy versions of the image."""
+        mixed = mask * self.image + (1 - mask) * (mean + spread * draw)
+        colour, contrast = self.colour
+        return features_at(self.model, self.module, colour + contrast * mixed)
+
+
+def fit_mask(task: FeatureMatching, start: Tensor, settings: GanSettings) -> Tensor:
+    """The generator's mask after training, (c, h, w) in [0, 1], from the mask it starts with."""
+    critic = Critic.drawn(task, settings)
+    critic_optimiser = _RMSprop(critic.weights, [settings.critic_lr] * len(critic.weights))
+    mean, spread, mask = torch.zeros_like(task.image), torch.ones_like(task.image), start.clone()
+    generator_optimiser = _RMSprop([mean, spread, mask], [settings.mean_lr, settings.spread_lr, settings.mask_lr])
+    step = 0
+    for _ in range(settings.epochs):
+        for real in task.pool(settings):
+            step += 1
+            draw = task.normal(f"generator {step}", len(real), *task.image.shape)
+            fake = task.generated(mean, spread, mask, draw)
+            with critic_optimiser.moving():
+                critic_optimiser.gain = critic(real).mean() - critic(fake).mean()
+            for weight in critic.weights:
+                weight.clamp_(-settings.clip, settings.clip)
+            if step % settings.critic_steps == 0:
+                with generator_optimiser.moving():
+                    generator_optimiser.gain = critic(task.generated(mean, spread, mask, draw)).mean()
+                mask.clamp_(0, 1)
+    return mask
+
+
+class _RMSprop:
+    """Tensors moved uphill by RMSprop, each with its own rate."""
+
+    def __init__(self, tensors: list[Tensor], rates: list[float]) -> None:
+        self.tensors, self.rates = tensors, rates
+        self.squares = [torch.zeros_like(tensor) for tensor in tensors]
+        self.gain = torch.zeros(())
+
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """Inside, `gain` is to be computed; afterwards one step is taken. No tensor asks for gradients outside."""
+        for tensor in self.tensors:
+            tensor.requires_grad_()
+        with torch.enable_grad():
+            yield
+            gradients = torch.autograd.grad(self.gain, self.tensors)
+        moved = zip(self.tensors, gradients, self.squares, self.rates, strict=True)
+        for tensor, gradient, square, rate in moved:
+            tensor.requires_grad_(False)
+            square.mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
+            tensor.addcdiv_(gradient, square.sqrt().add_(1e-8), value=rate)
+
+
+@dataclass(frozen=True)
+class Critic:
+    """Two strided 3×3 convolutions and a weighted sum: one number per feature map."""
+
+    weights: list[Tensor]
+
+    @classmethod
+    def drawn(cls, task: FeatureMatching, settings: GanSettings) -> Critic:
+        """A fresh critic with weights from the image's own stream, inside the clip from the start."""
+        c, h, w = task.features.shape
+        ends = settings.width * -(-h // 4) * -(-w // 4)
+        shapes = [(settings.width, c, 3, 3), (settings.width, settings.width, 3, 3), (1, ends)]
+        weights: list[Tensor] = []
+        for number, shape in enumerate(shapes):
+            drawn = task.draws.uniform(f"input_iba critic {number}", *shape)[0].to(task.image)
+            weights += [(2 * drawn - 1) * settings.clip, drawn.new_zeros(shape[0])]
+        return cls(weights)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        first, b1, second, b2, last, b3 = self.weights
+        a = F.leaky_relu(F.conv2d(features, first, b1, stride=2, padding=1), 0.2)
+        a = F.leaky_relu(F.conv2d(a, second, b2, stride=2, padding=1), 0.2)
+        return F.linear(a.flatten(1), last, b3)[:, 0]

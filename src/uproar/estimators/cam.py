@@ -9,9 +9,29 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from uproar.estimators.layers import LayerName, cam_layers, layer_gradient
+from uproar.batches import spans
+from uproar.errors import BadInput
+from uproar.estimators.attention import TokenGrid, grid_of
+from uproar.estimators.class_scores import class_scores, rows_for, target_scores
+from uproar.estimators.gradient import guided_backprop
+from uproar.estimators.layers import (
+    ForwardRecord,
+    LayerName,
+    cam_layers,
+    captured,
+    default_layer,
+    first_tensor,
+    forward_hooks,
+    layer_gradient,
+    layer_grid,
+    module_named,
+    two_versions,
+    with_first_tensor,
+)
 from uproar.estimators.registry import estimator
+from uproar.models.forward import forward
 from uproar.types import Images, Labels, RawMaps
 
 cam = functools.partial(
@@ -126,3 +146,255 @@ def weighted_map(weights: Tensor, features: Tensor, x: Images, relu: bool) -> Ra
 def upsample(maps: Tensor, x: Images) -> Tensor:
     """Maps of a layer at the size of the image: bilinear, pixel centres kept in place."""
     return F.interpolate(maps, x.shape[2:], mode="bilinear", align_corners=False)
+
+
+# class activation maps without gradients: feature maps weighted by what they do to the score, or by themselves
+
+
+_CHANNELS = 64
+"""Feature maps that a cost is counted with; a layer may have more."""
+
+
+@cam(
+    passes=_CHANNELS / 2,
+    formula="up(max(Σ_k w_k A_k, 0)), w = softmax over k of f_c(x ⊙ up(A_k) stretched to [0, 1])",
+    paper="Wang et al. 2020",
+    fails="as coarse as the layer; the masked images are none that the network knows; the cost counts 64 feature maps",
+)
+def score_cam(
+    model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
+) -> RawMaps:
+    """Score-CAM: each feature map, as a mask on the image, is weighted by the score of what it lets through."""
+    features, _, _ = features_at_layer(model, x, layer)
+
+    def shown(row: Tensor, channel: Tensor) -> Tensor:
+        return x[row] * stretched(upsample(features[row, channel][:, None], x))
+
+    scores = _scores_of_channels(model, x, target, features.shape[1], shown)
+    return weighted_map(scores.softmax(1).to(x)[:, :, None, None], features, x, relu)
+
+
+@cam(
+    passes=_CHANNELS / 2,
+    formula="up(max(Σ_k w_k A_k, 0)), w_k = (f_c(x) − f_c without A_k) / f_c(x)",
+    paper="Desai and Ramaswamy 2020",
+    fails="as coarse as the layer; the cost counts 64 feature maps; a score near zero makes all weights large",
+)
+def ablation_cam(
+    model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
+) -> RawMaps:
+    """Ablation-CAM: each feature map is weighted by the share of the score that is lost when it is set to zero."""
+    features, name, grid = features_at_layer(model, x, layer)
+    module = module_named(model, name)
+    whole = target_scores(model, x, target, "logit")
+    without = torch.empty(features.shape[:2], dtype=whole.dtype, device=whole.device)
+    for row, channel in _pairs(features, rows_for(x)):
+        with _channels_off(module, grid, channel):
+            without[row, channel] = target_scores(model, x[row], target[row], "logit")
+    weights = (whole[:, None] - without) / torch.where(whole == 0, 1, whole)[:, None]
+    return weighted_map(weights.to(x)[:, :, None, None], features, x, relu)
+
+
+@cam(
+    passes=0.5,
+    by_class=False,
+    formula="up(max((A − mean A) · v, 0)), v = first right singular vector of A as places × feature maps",
+    paper="Muhammad and Yeasin 2020",
+    fails="the same map for every class; one object hides the others",
+)
+def eigen_cam(
+    model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
+) -> RawMaps:
+    """Eigen-CAM: the places along the first principal component of the feature maps; no class is asked for.
+
+    The component's sign is the one in which its values go up with the sum of all feature maps.
+    """
+    features, _, _ = features_at_layer(model, x, layer)
+    total = torch.stack([_first_component(each) for each in features.double()])[:, None].to(x)
+    return upsample(total.clamp_min(0) if relu else total, x)
+
+
+@estimator(
+    passes=2,
+    needs="ReLUs; a convolution",
+    default_layers=cam_layers,
+    formula="guided_backprop ⊙ grad_cam",
+    paper="Selvaraju et al. 2017",
+    fails="its fine structure is that of guided_backprop, which is close to an edge detector",
+)
+def guided_grad_cam(model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None) -> RawMaps:
+    """Guided Grad-CAM: guided backprop where Grad-CAM is positive."""
+    features, gradient = layer_gradient(model, x, target, layer)
+    coarse = weighted_map(gradient.mean((2, 3), keepdim=True), features, x, relu=True)
+    return guided_backprop(model, x, target) * coarse
+
+
+def features_at_layer(model: nn.Module, x: Images, layer: str | None) -> tuple[Tensor, str, TokenGrid]:
+    """The feature maps of a layer (n, k, rows, columns), its name, and how its output holds them."""
+    name = default_layer(model, x) if layer is None else layer
+    plain = x.detach().clone(memory_format=torch.channels_last)
+    with captured(module_named(model, name)) as kept:
+        target_scores(model, plain, torch.zeros(len(x), dtype=torch.long, device=x.device), "logit")
+    grid = layer_grid(model, x, name, kept.output)
+    return grid.maps(kept.output.detach()).contiguous(), name, grid
+
+
+def stretched(maps: Tensor) -> Tensor:
+    """Each map from its lowest value to its highest as 0 to 1; a flat one is 0."""
+    low, high = maps.amin((2, 3), keepdim=True), maps.amax((2, 3), keepdim=True)
+    return (maps - low) / torch.where(high > low, high - low, 1)
+
+
+def _scores_of_channels(
+    model: nn.Module, x: Images, target: Labels, channels: int, shown: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """Scores (n, channels) of the images that `shown` makes of some rows and channels."""
+    scores = torch.empty(len(x), channels, dtype=torch.float64, device=x.device)
+    for row, channel in _pairs(scores, rows_for(x)):
+        scores[row, channel] = target_scores(model, shown(row, channel), target[row], "logit")
+    return scores
+
+
+def _pairs(table: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
+    """All rows and columns of a table, some at a time."""
+    numbers = torch.arange(table.shape[0] * table.shape[1], device=table.device)
+    parts = [numbers[part] for part in spans(len(numbers), size)]
+    return [(part // table.shape[1], part % table.shape[1]) for part in parts]
+
+
+def _channels_off(module: nn.Module, grid: TokenGrid, channel: Tensor):
+    """Inside, the module's output has one feature map at zero, another one in every row."""
+
+    def off(_module: nn.Module, _inputs: object, output: object) -> object:
+        made = first_tensor(output)
+        maps = grid.maps(made)
+        keep = 1 - F.one_hot(channel, maps.shape[1]).to(maps)
+        return with_first_tensor(output, grid.put(made, maps * keep[:, :, None, None]))
+
+    return forward_hooks([(module, off)])
+
+
+def _first_component(features: Tensor) -> Tensor:
+    """The feature maps (k, rows, columns) along their first principal component, (rows, columns)."""
+    places = features.flatten(1).T
+    centred = places - places.mean(0)
+    component = torch.linalg.svd(centred, full_matrices=False).Vh[0]
+    values = centred @ component
+    return (values * torch.sign((values * centred.sum(1)).sum())).view(features.shape[1:])
+
+
+# fullGrad: the gradient of the pixels and of every bias, each where it acts
+
+
+@estimator(
+    passes=1,
+    needs="layers with biases and places: convolutions, norms, or a transformer's linear layers",
+    channels=False,
+    formula="|x · ∂f_c / ∂x| + Σ over layers and channels of up(|b · ∂f_c / ∂z|), z = the layer's output, b = its bias",
+    paper="Srinivas and Fleuret 2019",
+    fails="all signs are lost; biases of layers without places (the classifier) are left out",
+)
+def fullgrad(
+    model: nn.Module, x: Images, target: Labels, *, scale: Literal["layer", "channel", "none"] = "layer"
+) -> RawMaps:
+    """FullGrad: gradient times input, and gradient times bias of every layer, enlarged to the image and added.
+
+    In a network of convolutions, norms, ReLUs and pooling, gradient · x and all gradient · bias, those of the
+    classifier too, sum to the score. `scale="layer"` stretches each layer's part of an image to [0, 1] before parts are
+    added, `channel` that of each channel, as the paper's formula and pytorch-grad-cam have it; `none` adds the sizes as
+    they are.
+    """
+    pixels, parts = bias_gradients(model, x, target)
+    total = _part(pixels.abs(), x, scale)
+    sizes = _conv_sizes(model, x)
+    for part in parts:
+        grid = grid_of(part, len(x), (x.shape[2], x.shape[3]), *sizes)
+        if grid is not None and grid.rows * grid.columns > 1:
+            total = total + _part(grid.maps(part).abs(), x, scale)
+    return total
+
+
+def _part(maps: Tensor, x: Images, scale: str) -> Tensor:
+    """What the pixels or one layer add to the map, (n, 1, h, w)."""
+    maps = _unit(maps, (2, 3)) if scale == "channel" else maps
+    added = upsample(maps, x).sum(1, keepdim=True)
+    return _unit(added, (1, 2, 3)) if scale == "layer" else added
+
+
+def bias_gradients(model: nn.Module, x: Images, target: Labels) -> tuple[Tensor, list[Tensor]]:
+    """Gradient times pixel, (n, c, h, w), and for every layer with a bias gradient times bias at its output."""
+    with torch.enable_grad(), BiasRecord() as record:
+        images = x.detach().clone(memory_format=torch.channels_last).requires_grad_()
+        total = class_scores(model, images, target).sum()
+    if not total.requires_grad:
+        raise BadInput("The model's scores do not depend on the image in a differentiable way.")
+    gradients = torch.autograd.grad(total, [images, *record.outputs], allow_unused=True)
+    if gradients[0] is None:
+        raise BadInput("The model's scores do not depend on the image in a differentiable way.")
+    parts = [g * b for g, b in zip(gradients[1:], record.biases, strict=True) if g is not None]
+    return gradients[0].contiguous() * x, parts
+
+
+class BiasRecord(TorchFunctionMode):
+    """Inside, the outputs of layers with a bias are kept, with the bias as it is added to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs: list[Tensor] = []
+        self.biases: list[Tensor] = []
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        made = func(*args, **kwargs)
+        find = _BIAS.get(getattr(func, "__name__", ""))
+        bias = find(args, kwargs) if find is not None and isinstance(made, Tensor) else None
+        if bias is None or not made.requires_grad:
+            return made
+        self.outputs.append(made)
+        across = made.dim() - 2 if func.__name__ in ("conv2d", "batch_norm") else 0
+        self.biases.append(bias.detach().view(-1, *[1] * across))
+        # what follows may work in place
+        return made.clone()
+
+
+def _third(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
+    return kwargs.get("bias", args[2] if len(args) > 2 else None)
+
+
+def _of_layer_norm(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
+    bias = kwargs.get("bias", args[3] if len(args) > 3 else None)
+    return bias if bias is None or bias.dim() == 1 else None
+
+
+def _of_batch_norm(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
+    """The shift of a batch norm: its bias less the mean as it is scaled."""
+    names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    mean, var = given.get("running_mean"), given.get("running_var")
+    if mean is None or var is None:
+        return None
+    scale = torch.rsqrt(var + given.get("eps", 1e-5))
+    scale = scale if given.get("weight") is None else scale * given["weight"]
+    return -mean * scale if given.get("bias") is None else given["bias"] - mean * scale
+
+
+_BIAS: dict[str, Callable[[tuple, dict[str, Any]], Tensor | None]] = {
+    "conv2d": _third,
+    "linear": _third,
+    "layer_norm": _of_layer_norm,
+    "batch_norm": _of_batch_norm,
+}
+
+
+def _conv_sizes(model: nn.Module, x: Images) -> tuple[Any, Any]:
+    """Sizes of convolutions' outputs, and which tokens stand for no patch."""
+    record = ForwardRecord("conv2d")
+    with forward_hooks(record.hooks(model)), record:
+        forward(model, two_versions(x))
+    tokens = [made.shape[1] for made in record.before_attention if made.dim() == 3]
+    return record.sizes, record.extra_tokens(tokens[-1]) if tokens else None
+
+
+def _unit(maps: Tensor, over: tuple[int, ...]) -> Tensor:
+    low, high = maps.amin(over, keepdim=True), maps.amax(over, keepdim=True)
+    return (maps - low) / torch.where(high > low, high - low, 1)

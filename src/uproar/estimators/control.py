@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.errors import NotApplicable
-from uproar.estimators.postprocess import gaussian
-from uproar.estimators.registry import Context, direct, estimator
+from uproar.errors import BadOption, NotApplicable
+from uproar.estimators.registry import Context, direct, estimator, estimators, postprocess
+from uproar.estimators.transforms import gaussian
+from uproar.expression import parse
+from uproar.models.redraw import redrawn_copies
+from uproar.removal.fill import correlate, gaussian_kernel
 from uproar.removal.order import count
-from uproar.types import Images, Labels, RawMaps
+from uproar.seeds import Draws
+from uproar.types import Images, Labels, Maps, RawMaps
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Its multiples lie far apart on a circle, however many there are."""
@@ -192,3 +198,315 @@ def distance_from_class_place(h: int, w: int, target: Labels) -> Tensor:
     dy = torch.arange(h)[None, :, None] - row[:, None, None]
     dx = torch.arange(w)[None, None, :] - column[:, None, None]
     return (dy.square() + dx.square()).flatten(1)
+
+
+# the known truth made worse on purpose, step by step: maps whose order of quality is known
+# Every kind starts from the map that is 1 on the important pixels and 0 elsewhere, and all levels of a kind share
+# their random draws, so that what is wrong at one level is wrong at all higher ones. A metric or protocol that judges
+# maps must put lower levels above higher ones; `uproar check` asks which do.
+
+
+Kind = Literal["noise", "shift", "blur", "missing", "extra", "sign", "encoder", "edges", "contrast", "leak"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+LEVELS = (0.25, 0.5, 0.75)
+"""The levels that are asked about, after the truth itself."""
+
+
+@estimator(
+    passes=0,
+    model=False,
+    channels=False,
+    informed=True,
+    formula="1 on the important pixels, 0 elsewhere, made worse by `level`",
+    paper="after Hedström et al. 2023 and Zheng et al. 2025",
+    needs="a task whose important pixels are known",
+    fails="on purpose: worse with every level",
+)
+def degraded(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    kind: Kind = "noise",
+    level: Annotated[float, Field(ge=0, le=1)] = 0.5,
+) -> RawMaps:
+    """The known important pixels, degraded: level 0 is the truth, higher levels of a kind are worse.
+
+    noise: Gaussian noise, 2·level standard deviations. blur: Gaussian filter, σ = level·side/4. missing: a share
+    `level` of the pixels lacks. extra: a share level² of all others is marked too. sign: a share of the pixels has −1.
+    shift, encoder, edges: a share is replaced by as many others: a quarter of the side away, at a place that tells the
+    class, on the strongest edges. contrast: all others get the value `level`; the order stays right. leak: nothing is
+    missing, but a share of as many others is marked too, at a place that tells the class.
+    """
+    if context.truth is None:
+        raise NotApplicable("the important pixels of this task are not known")
+    truth = context.truth.float().cpu()  # as the draws are
+    if level == 0:
+        return truth[:, None].to(x)
+    return _DEGRADE[kind](truth, level, context.draws, x, target.cpu())[:, None].to(x)
+
+
+def _noise(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
+    return truth + 2 * level * draws.normal("degraded noise", *truth.shape[1:])
+
+
+def _shift(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
+    """As many pixels as are dropped, from a copy moved on the torus: up, down, left or right by chance."""
+    direction = (draws.uniform("degraded direction") * 4).long().tolist()
+    moved = []
+    for one, way in zip(truth, direction, strict=True):
+        axis, sign = way // 2, 1 - 2 * (way % 2)
+        moved.append(one.roll(sign * max(1, round(one.shape[axis] / 4)), axis))
+    return _replaced(truth, level, draws, draws.uniform("degraded moved", *truth.shape[1:]) - torch.stack(moved))
+
+
+def _blur(truth: Tensor, level: float, *_: object) -> Tensor:
+    return gaussian(truth, sigma=level * min(truth.shape[1:]) / 4)
+
+
+def _missing(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
+    return truth * ~_chosen(truth, level, draws)
+
+
+def _extra(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
+    others = draws.uniform("degraded extra", *truth.shape[1:]).masked_fill(truth > 0, torch.inf)
+    return truth + _first(others, (level**2 * (1 - truth).sum((1, 2))).round().long())
+
+
+def _sign(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
+    return torch.where(_chosen(truth, level, draws), -truth, truth)
+
+
+def _encoder(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tensor) -> Tensor:
+    """As many pixels as are dropped, nearest to the place of the class on the edge."""
+    h, w = truth.shape[1:]
+    distance = distance_from_class_place(h, w, target).view_as(truth)
+    return _replaced(truth, level, draws, distance)
+
+
+def _leak(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tensor) -> Tensor:
+    """All of the truth, and others nearest to the place of the class on the edge."""
+    h, w = truth.shape[1:]
+    others = distance_from_class_place(h, w, target).view_as(truth).to(truth).masked_fill(truth > 0, torch.inf)
+    return truth + _first(others, (level * truth.sum((1, 2))).round().long())
+
+
+def _edges(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tensor) -> Tensor:
+    """As many pixels as are dropped, with the strongest edges."""
+    return _replaced(truth, level, draws, -sobel(nn.Identity(), x, target)[:, 0].cpu())
+
+
+def _contrast(truth: Tensor, level: float, *_: object) -> Tensor:
+    return truth + level * (1 - truth)
+
+
+_DEGRADE: dict[str, Callable[..., Tensor]] = {
+    "noise": _noise,
+    "shift": _shift,
+    "blur": _blur,
+    "missing": _missing,
+    "extra": _extra,
+    "sign": _sign,
+    "encoder": _encoder,
+    "edges": _edges,
+    "contrast": _contrast,
+    "leak": _leak,
+}
+
+
+def _replaced(truth: Tensor, level: float, draws: Draws, order: Tensor) -> Tensor:
+    """A share of the important pixels dropped, and as many others marked, those with the lowest `order`."""
+    dropped = _chosen(truth, level, draws)
+    others = order.to(truth).masked_fill(truth > 0, torch.inf)
+    return truth * ~dropped + _first(others, dropped.sum((1, 2)))
+
+
+def _chosen(truth: Tensor, level: float, draws: Draws) -> Tensor:
+    """A share of the important pixels by chance, bool; higher levels contain lower ones."""
+    order = draws.uniform("degraded pixels", *truth.shape[1:]).masked_fill(truth == 0, torch.inf)
+    return _first(order, (level * truth.sum((1, 2))).round().long()).bool()
+
+
+def _first(order: Tensor, counts: Tensor) -> Tensor:
+    """1 on the pixels of each image with the `counts` lowest numbers, (n, h, w)."""
+    places = order.flatten(1).argsort(dim=1, stable=True).argsort(dim=1, stable=True)
+    return (places < counts[:, None]).float().view_as(order)
+
+
+# maps of a network that has partly forgotten: with every layer drawn anew they say less of the network asked about
+
+
+def _passes(of: str) -> float:
+    """The cost of the inner map, and of the pass that finds the order of the layers."""
+    call = estimators.complete(parse(of))
+    passes = estimators[call.name].facts["passes"]
+    return 0.5 + float(passes(**dict(call.options)) if callable(passes) else passes)
+
+
+@estimator(
+    passes=lambda of, layers: _passes(of),
+    formula="the map `of` of a copy whose last `layers` layers are drawn anew",
+    paper="after Adebayo et al. 2018",
+    fails="on purpose: worse with every layer",
+)
+def randomised(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    of: str = "ig",
+    layers: Annotated[int, Field(ge=1)] = 1,
+) -> RawMaps:
+    """The map of a copy of the network whose last layers, counted from the output, are drawn anew.
+
+    The draws depend on the seed alone: more layers contain fewer.
+    """
+    from uproar.estimators.explain import raw_maps  # which runs what is declared here
+
+    call = estimators.complete(parse(of))
+    entry = estimators[call.name]
+    if entry.facts["role"] != "estimator" or entry.facts.get("prepare"):
+        raise BadOption(f"randomised: of is an estimator that prepares nothing, such as ig or grad, not {of!r}.")
+    copies = redrawn_copies(model, x, context.draws.seed, cascading=True)
+    copy = next(itertools.islice(copies, layers - 1, None), None)
+    if copy is None:
+        raise NotApplicable(f"the network has fewer than {layers} layers with weights")
+    return raw_maps(copy, x, target, context, [call])[call]
+
+
+# maps changed on purpose, for audits: values taken away or put in, a prior shape, a coarser grain
+# None of these looks at the model, so none can make a map truer; a metric should say so.
+
+
+Scheme = Literal["constant", "random", "partial"]
+Amount = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+_LI = "Li et al. 2024"
+
+
+@postprocess(formula="a − 0.6 | a − U(0, 0.6) | the pixels between the 60th and the 80th percentile := 0", paper=_LI)
+def remove_values(
+    a: Maps, draws: Draws, *, scheme: Scheme = "constant", amount: Amount = 0.6, clip: bool = True
+) -> Maps:
+    """Attribution taken away from the map scaled to [0, 1] (negative values 0, divided by the largest).
+
+    `partial` sets a fifth of the pixels to 0, just below the highest fifth, and has no `amount`. `clip` cuts the result
+    to [0, 1], which makes ties of what would be negative.
+    """
+    values = divide_by_max(a)
+    if scheme == "partial":
+        order, n = rising_order(values, draws), values[0].numel()
+        return _put(values, order[:, round(0.6 * n) : round(0.8 * n)], torch.zeros(len(a), 1))
+    changed = values - amount * _size(values, draws, scheme)
+    return changed.clamp(0, 1) if clip else changed
+
+
+@postprocess(formula="a + 0.6 | a + U(0, 0.6) | the lowest 40 % of the pixels := the 80th percentile", paper=_LI)
+def introduce_values(
+    a: Maps, draws: Draws, *, scheme: Scheme = "constant", amount: Amount = 0.6, clip: bool = True
+) -> Maps:
+    """Attribution put into the map scaled to [0, 1] (negative values 0, divided by the largest).
+
+    `partial` raises the lowest 40 % of the pixels to the 80th percentile, and has no `amount`. `clip` cuts the result
+    to [0, 1], which makes ties of what would be above 1.
+    """
+    values = divide_by_max(a)
+    if scheme == "partial":
+        order, n = rising_order(values, draws), values[0].numel()
+        high = values.flatten(1).double().quantile(0.8, dim=1, keepdim=True).to(values)
+        return _put(values, order[:, : round(0.4 * n)], high)
+    changed = values + amount * _size(values, draws, scheme)
+    return changed.clamp(0, 1) if clip else changed
+
+
+@postprocess(formula="1 in a rectangle around Σ a·place / Σ a, 0 elsewhere", paper=_LI)
+def rect(a: Maps, *, share: Share = 60 / 224) -> Maps:
+    """A rectangle around the centre of gravity of the positive values: a prior for marks that are rectangles.
+
+    Its sides are a share of the image's; it lies in the image whole, in the middle where no value is positive.
+    """
+    weight = a.clamp_min(0).double()
+    weight = torch.where(weight.sum((1, 2), keepdim=True) > 0, weight, 1.0)
+    rows = _covered(weight.sum(2), share)
+    columns = _covered(weight.sum(1), share)
+    return (rows[:, :, None] & columns[:, None, :]).to(a)
+
+
+@postprocess(formula="mean of a over each of `bands` bands of rows", paper=_LI)
+def pooling(a: Maps, *, bands: Annotated[int, Field(ge=1)] = 7) -> Maps:
+    """The mean of each band across the image: a prior for marks that are stripes."""
+    h = a.shape[1]
+    if bands > h:
+        raise BadOption(f"pooling: {bands} bands do not fit into {h} rows; use at most {h}.")
+    edges = [round(i * h / bands) for i in range(bands + 1)]
+    means = [a[:, i:j].mean((1, 2)) for i, j in itertools.pairwise(edges)]
+    return torch.stack(means, 1).repeat_interleave(torch.tensor(edges).diff(), 1)[:, :, None].expand_as(a).clone()
+
+
+@postprocess(
+    formula="Gaussian filter, σ = 5/11 of the window, of the positive values scaled to [0, 1]; scaled again",
+    paper="Vandersmissen and Oramas 2023",
+)
+def coarse(a: Maps, *, size: Annotated[int, Field(ge=1)] | None = None) -> Maps:
+    """The positive part of the map blurred in a window and scaled to [0, 1], to see what its grain is worth.
+
+    The window is 11×11 pixels on images of 224, as much less on smaller ones, and at least 3×3; the border is mirrored.
+    """
+    side = coarse_size(min(a.shape[1:])) if size is None else size
+    if side % 2 == 0:
+        raise BadOption(f"coarse: size must be odd, not {side}: a window has a pixel in its middle.")
+    kernel = gaussian_kernel(torch.arange(side) - side // 2, side * 5 / 11).to(a)
+    return rescale_to_unit(correlate(correlate(rescale_to_unit(a.clamp_min(0)), kernel, 1), kernel, 2))
+
+
+def coarse_size(side: int) -> int:
+    """The window for images with sides of so many pixels, odd.
+
+    >>> [coarse_size(s) for s in (8, 32, 96, 224, 448)]
+    [3, 3, 5, 11, 21]
+    """
+    return max(3, 2 * round((side * 11 / 224 - 1) / 2) + 1)
+
+
+def divide_by_max(a: Maps) -> Maps:
+    """Maps in [0, 1]: negative values 0, divided by the largest; a map without positive values stays 0."""
+    positive = a.clamp_min(0)
+    high = positive.amax((1, 2), keepdim=True)
+    return torch.where(high > 0, positive / high, positive)
+
+
+def rising_order(a: Maps, draws: Draws) -> Tensor:
+    """Pixels from the lowest to the highest, (n, h·w); equal ones in random order."""
+    flat = a.flatten(1)
+    shuffled = draws.permutations("altered ties", flat.shape[1]).to(flat.device)
+    return shuffled.gather(1, flat.gather(1, shuffled).argsort(dim=1, stable=True))
+
+
+def _size(values: Maps, draws: Draws, scheme: Scheme) -> Tensor:
+    if scheme == "constant":
+        return torch.ones_like(values)
+    return draws.uniform("altered values", *values.shape[1:]).to(values)
+
+
+def _put(values: Maps, where: Tensor, new: Tensor) -> Maps:
+    flat = values.flatten(1).clone()
+    return flat.scatter_(1, where, new.to(flat).expand(where.shape)).view_as(values)
+
+
+def _covered(weight: Tensor, share: float) -> Tensor:
+    """Which places of an axis the rectangle covers, (n, length): its middle as near the centre of gravity as fits."""
+    length = weight.shape[1]
+    side = max(1, round(share * length))
+    places = torch.arange(length, dtype=weight.dtype)
+    centre = (weight * places).sum(1) / weight.sum(1)
+    first = (centre - (side - 1) / 2).round().clamp(0, length - side)[:, None]
+    return (places >= first) & (places < first + side)
+
+
+def rescale_to_unit(a: Maps) -> Maps:
+    """Each map stretched to [0, 1]; a flat one is 0."""
+    low, high = a.amin((1, 2), keepdim=True), a.amax((1, 2), keepdim=True)
+    return torch.where(high > low, (a - low) / (high - low), torch.zeros_like(a))

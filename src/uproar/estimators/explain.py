@@ -19,8 +19,15 @@ from uproar.estimators.transforms import add_noise
 from uproar.expression import Call
 from uproar.models.borrow import borrowed
 from uproar.models.forward import ScoresOnly, forward
-from uproar.models.output_kind import SOFTMAX, Output, OutputKind, assumed_output, require_kind
-from uproar.models.recognise_output import recognise_output, sum_tolerance
+from uproar.models.output_kind import (
+    SOFTMAX,
+    Output,
+    OutputKind,
+    assumed_output,
+    recognise_output,
+    require_kind,
+    sum_tolerance,
+)
 from uproar.training import predict
 from uproar.types import KINDS, Images, Labels
 

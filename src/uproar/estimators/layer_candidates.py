@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from uproar.errors import NotApplicable
+from uproar.estimators.attention import grid_of
 from uproar.estimators.chain import Chain
 from uproar.estimators.featuremaps import bottleneck_layers, pyramid_layers
 from uproar.estimators.layers import cam_layers, first_tensor, recorded, two_versions
 from uproar.estimators.registry import estimators
-from uproar.estimators.token_grid import grid_of
 from uproar.expression import Call
 from uproar.models.borrow import borrowed
 from uproar.types import Images

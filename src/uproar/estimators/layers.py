@@ -23,10 +23,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, NotApplicable, unknown
-from uproar.estimators.attention import FUSED, MULTI_HEAD, SOFTMAX, is_attention
+from uproar.estimators.attention import FUSED, MULTI_HEAD, SOFTMAX, Size, TokenGrid, grid_of, is_attention
 from uproar.estimators.backward_rules import graph
 from uproar.estimators.class_scores import class_scores
-from uproar.estimators.token_grid import Size, TokenGrid, grid_of
 from uproar.types import Images, Labels
 
 LayerName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]

@@ -29,8 +29,7 @@ from uproar.seeds import Draws
 from uproar.types import KINDS, Kind
 
 _MODULES = (
-    "attention_maps bottleneck cam control decomposition degraded extremal full_gradient gradient gradient_paths "
-    "input_bottleneck lrp occlusion perturbed_cam perturbed_maps postprocess randomised rise sise surrogate tame "
+    "attention_maps bottleneck cam control decomposition extremal gradient lrp perturbation sise surrogate tame "
     "transforms xrai"
 )
 estimators = Registry("estimator", "uproar.estimators", tuple(f"uproar.estimators.{m}" for m in _MODULES.split()))

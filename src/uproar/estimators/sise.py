@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches, spans
 from uproar.estimators.class_scores import blend, class_scores, rows_for, target_scores
+from uproar.estimators.control import rescale_to_unit
 from uproar.estimators.featuremaps import FeatureMap, pyramid
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.layers import captured
-from uproar.estimators.perturbed_maps import rescale_to_unit
 from uproar.estimators.registry import Context, estimator
 from uproar.types import WITH_PROBABILITIES, Images, Labels, Maps, RawMaps
 

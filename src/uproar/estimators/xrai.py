@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from uproar.estimators.gradient import Steps, ig
-from uproar.estimators.gradient_paths import blurred
+from uproar.estimators.gradient import Steps, blurred, ig
 from uproar.estimators.registry import Context, estimator
 from uproar.types import Images, Labels, RawMaps
 

@@ -1,6 +1,6 @@
 """Networks by name, their weights and outputs, and running a model without changing it."""
 
-from uproar.models import disconnected, hand_set, resnet, small, vgg, vit
+from uproar.models import resnet, small, vit
 from uproar.models.borrow import borrowed
 from uproar.models.libraries import hugging_face_entry, timm_entry, torchvision_entry
 from uproar.models.memory_budget import MemoryBudget

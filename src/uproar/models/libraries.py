@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line, unknown
-from uproar.models.normalise import IMAGENET, Colours, NetworkNormalise, Normalisation
-from uproar.models.preprocessing import preprocessed
+from uproar.models.normalise import IMAGENET, Colours, NetworkNormalise, Normalisation, preprocessed
 from uproar.registry import Entry
 
 Shape = tuple[int, int, int]

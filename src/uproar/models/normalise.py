@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uproar.errors import BadOption
+from uproar.errors import BadInput, BadOption
 
 Normalisation = Literal["auto", "task", "imagenet", "half", "caffe", "none"]
 """auto       the task's; for weights from a file that does not say, what such weights are published for
@@ -86,3 +90,100 @@ def _colours(pair: Colours, choice: str, channels: int) -> tuple[Tensor, Tensor]
             "take normalise=task."
         )
     return torch.tensor(mean).expand(channels).clone(), torch.tensor(std).expand(channels).clone()
+
+
+# preprocessing that a network brings along, found and applied inside it, so that images stay in [0, 1] outside
+# Hugging Face keeps it in an image processor, timm in the `pretrained_cfg` of the network.
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What is done to images in [0, 1] before a network sees them."""
+
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    size: tuple[int, int] | None = None
+    """Rows and columns that the network is made for, where it takes no others."""
+    scale: float = 1.0
+    """What pixels in [0, 1] are multiplied with first: 255 where the network was trained on bytes."""
+
+    @classmethod
+    def of_processor(cls, processor: Any) -> Preprocessing:
+        """That of a Hugging Face image processor, or of the dictionary in its preprocessor_config.json."""
+        facts = processor if isinstance(processor, Mapping) else processor.to_dict()
+        normal = facts.get("do_normalize", True) and facts.get("image_mean") is not None
+        mean, std = (_numbers(facts[name]) for name in ("image_mean", "image_std")) if normal else ((0.0,), (1.0,))
+        # a processor multiplies bytes with its factor
+        factor = facts.get("rescale_factor") or 1 / 255
+        scale = 255 * factor if facts.get("do_rescale", True) else 255.0
+        return cls(mean, std, _size(facts) if facts.get("do_resize", True) else None, scale)
+
+    @classmethod
+    def of_timm(cls, network: nn.Module) -> Preprocessing:
+        """That of a network of timm; it is resized to only where the network takes no other size."""
+        facts = getattr(network, "pretrained_cfg", None) or {}
+        size = facts.get("input_size", (3, 0, 0))[1:] if facts.get("fixed_input_size") else None
+        return cls(_numbers(facts.get("mean", 0.0)), _numbers(facts.get("std", 1.0)), size and (size[0], size[1]))
+
+
+class Preprocess(nn.Module):
+    """Images in [0, 1] become what a network was trained with."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, how: Preprocessing) -> None:
+        super().__init__()
+        self.size, self.scale = how.size, how.scale
+        self.register_buffer("mean", torch.tensor(how.mean).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(how.std).view(1, -1, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.size is not None and x.shape[2:] != self.size:
+            x = F.interpolate(x, self.size, mode="bilinear", align_corners=False, antialias=True)
+        return (x * self.scale - self.mean) / self.std if self.scale != 1 else (x - self.mean) / self.std
+
+
+def preprocessed(network: nn.Module, processor: Any = None) -> nn.Module:
+    """The network as one that takes images in [0, 1] of any size that it can be given; its layers keep their names.
+
+    `processor` is the network's Hugging Face image processor; without one, the preprocessing is that in timm's
+    `pretrained_cfg`. The network itself is changed, and given back: a step named `normalise` comes first.
+    """
+    if processor is not None:
+        how = Preprocessing.of_processor(processor)
+    elif getattr(network, "pretrained_cfg", None):
+        how = Preprocessing.of_timm(network)
+    else:
+        raise BadInput(
+            f"{type(network).__name__} does not say how its images are preprocessed: give its image processor, "
+            "processor=AutoImageProcessor.from_pretrained(…)."
+        )
+    if "normalise" in dict(network.named_children()):
+        raise BadInput(f"{type(network).__name__} has a step named normalise already: it preprocesses its images.")
+    if isinstance(network, nn.Sequential):
+        return nn.Sequential(OrderedDict(normalise=Preprocess(how), **dict(network.named_children())))
+    network.add_module("normalise", Preprocess(how))
+    network.register_forward_pre_hook(_normalised, with_kwargs=True)
+    return network
+
+
+def _normalised(
+    network: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    first: Any = network.get_submodule("normalise")
+    return (first(given[0]), *given[1:]), named
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    return tuple(float(one) for one in value) if isinstance(value, Sequence) else (float(value),)
+
+
+def _size(facts: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The size that a processor crops or resizes to."""
+    size = (facts.get("crop_size") if facts.get("do_center_crop") else None) or facts.get("size") or {}
+    if isinstance(size, int):
+        return size, size
+    if "height" in size and "width" in size:
+        return int(size["height"]), int(size["width"])
+    return (int(size["shortest_edge"]),) * 2 if "shortest_edge" in size else None

@@ -49,8 +49,10 @@ from uproar.models.output_kind import (
     assuming_output,
     check_output,
     logits_of,
+    picked_kind,
+    recognise_output,
+    sum_tolerance,
 )
-from uproar.models.recognise_output import picked_kind, recognise_output, sum_tolerance
 from uproar.models.remote_device import callable_from_cpu, explain_on_device, unwrap_remote
 from uproar.results.outputs import predictions_of, quality_of
 from uproar.results.quality import NetworkQuality, WeakNetwork

@@ -16,7 +16,7 @@ from uproar.estimators import Chain, Context, estimators, prepare_states
 from uproar.models import build
 from uproar.models.borrow import device_of
 from uproar.models.forward import read_by
-from uproar.models.recognise_output import last_operation, output_kind, sum_tolerance, sums_to_one
+from uproar.models.output_kind import last_operation, output_kind, sum_tolerance, sums_to_one
 from uproar.models.weights import load_weights
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws

@@ -16,7 +16,7 @@ from torch import nn
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.estimators import Context, explain_chains, read_chain
-from uproar.estimators.degraded import KINDS, LEVELS
+from uproar.estimators.control import KINDS, LEVELS
 from uproar.expression import parse
 from uproar.metrics.registry import metrics, read_metric, sign_of, uses_order
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named

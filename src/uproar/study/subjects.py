@@ -15,8 +15,14 @@ from uproar.data.user_images import count_classes, count_images, read_images, re
 from uproar.errors import BadInput, BadOption
 from uproar.estimators import Context
 from uproar.models import ModelSpec, make
-from uproar.models.output_kind import Output, OutputKind, assuming_output, predicted_target
-from uproar.models.recognise_output import recognise_output, sum_tolerance
+from uproar.models.output_kind import (
+    Output,
+    OutputKind,
+    assuming_output,
+    predicted_target,
+    recognise_output,
+    sum_tolerance,
+)
 from uproar.models.registry import needs_classes
 from uproar.models.weights import load_weights
 from uproar.plugins.loading import file_at
