@@ -37,8 +37,8 @@ def _accuracies(slope: float) -> Handmade:
     draws = np.random.default_rng(2)
     return Handmade(
         accuracies={
-            ("roar", chain): {0.0: [0.9, 0.9, 0.9]}
-            | {t: list(0.8 - slope * QUALITY[chain] + 0.002 * draws.normal(size=3)) for t in (0.3, 0.7)}
+            ("roar", chain): {0.0: [0.9] * 5}
+            | {t: list(0.8 - slope * QUALITY[chain] + 0.002 * draws.normal(size=5)) for t in (0.3, 0.7)}
             for chain in CHAINS
         }
     )

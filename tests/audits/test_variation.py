@@ -10,9 +10,8 @@ import pytest
 from scipy import stats
 
 import uproar
-from uproar.audits.variation import adjusted, fits, mask_variation, state, together
+from uproar.audits.variation import _fit, _residuals, adjusted, fits, mask_variation, state, together
 from uproar.statistics.correlation import partial_spearman
-from uproar.statistics.regression import permutation_p, r_squared, r_squared_interval, residuals
 from uproar.study.audit import audit_requests
 
 
@@ -65,16 +64,15 @@ def test_the_statistics_equal_scipys_and_the_formulas():
     random = np.random.default_rng(0)
     x, y, z = random.normal(size=(3, 12))
     fit = stats.linregress(x, y)
-    assert r_squared(x, y) == pytest.approx(fit.rvalue**2)
-    assert residuals(x, y) == pytest.approx(y - fit.intercept - fit.slope * x)
+    line = _fit(np.stack([x, x], 1), np.stack([y - 1, y + 1], 1))
+    assert (line["slope"], line["r2"], line["p"]) == pytest.approx((fit.slope, fit.rvalue**2, fit.pvalue))
+    low, high = stats.pearsonr(x, y).confidence_interval()
+    assert line["high"] == pytest.approx(max(low**2, high**2)) and line["low"] <= line["r2"] <= line["high"]
+    assert np.isnan(list(_fit(x[:, None], np.full((12, 1), 0.1)).values())).all()
+    assert _residuals(x, y) == pytest.approx(y - fit.intercept - fit.slope * x)
     r = lambda a, b: stats.spearmanr(a, b).statistic  # noqa: E731
     expected = (r(x, y) - r(x, z) * r(y, z)) / np.sqrt((1 - r(x, z) ** 2) * (1 - r(y, z) ** 2))
     assert partial_spearman(x, y, z) == pytest.approx(expected)
-    assert permutation_p(x, y) == pytest.approx(fit.pvalue, abs=0.05)
-    assert permutation_p(x, x) == pytest.approx(1 / 2001)
-    assert np.isnan(r_squared(x, np.full(12, 0.1)))
-    low, high = r_squared_interval(x[:, None] + np.zeros((12, 2)), y[:, None] + np.zeros((12, 2)))
-    assert low < r_squared(x, y) < high
 
 
 def test_the_variation_of_a_mask_is_the_length_of_its_outline():

@@ -14,7 +14,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
 from uproar.results.scores import Scores
 from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
-from uproar.statistics.comparisons import compare_methods
+from uproar.statistics.comparisons import compare
 from uproar.statistics.intervals import Measurements
 
 from ..roles import ROLES
@@ -70,7 +70,11 @@ def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK, model
     for metric in dict.fromkeys(m for m, _ in values):
         higher = metrics[read_metric(metric).name].facts["higher_is_better"]
         methods = {e: Measurements(v) for (m, e), v in values.items() if m == metric}
-        comparisons.append(compare_methods(methods, higher).assign(metric=metric))
+        comparisons.append(
+            compare(methods, [e for e in methods if ROLES.get(e) in ("baseline", "random")], higher).assign(
+                metric=metric
+            )
+        )
     judged = Scores(pd.DataFrame(table), pd.DataFrame(), pd.concat(comparisons))
     return {
         "scores": pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),

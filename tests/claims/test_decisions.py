@@ -8,28 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.claim_error_rates import wrong_decisions
 from scipy import stats
 
 from tests.claims.made import MODEL, TASK, accuracies, results, scored
-from uproar.claims import every, judge, most, part
+from uproar.claims import every, judge, part
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
 from uproar.report.study_report import effect
 from uproar.results.claim_outcome import Measure, Missing, claims_table
-from uproar.statistics.correlation import correlation_interval
+from uproar.statistics.comparisons import paired_difference
+from uproar.statistics.correlation import correlation_interval, line_interval
 from uproar.statistics.intervals import Interval, crossed_mean, mean_interval, ratio_interval
-from uproar.statistics.paired import paired_difference
-from uproar.statistics.regression import line_interval
-
-
-@pytest.mark.parametrize("decide", [every, most])
-def test_claims_of_many_parts_are_decided_wrongly_in_six_percent_at_most(decide):
-    """Worst cases: all parts at the edge of their range (wrong "does not hold"), as many as may be outside at the edge and
-    the others far inside (wrong "holds"). Parts taken by themselves would be wrong in up to 32 %."""
-    rates = wrong_decisions(decide, parts=15, replicates=5, shared=0.0, studies=200)
-    assert rates["does not hold here"] <= 6
-    assert rates["holds"] <= 6
 
 
 def test_one_part_outside_at_95_percent_is_not_enough_among_many():
@@ -64,7 +53,7 @@ def test_replicates_that_do_not_vary_decide_no_claim(exactly):
     assert one.outcome == "undecided"
     row = claims_table([one]).iloc[0]
     assert row[["low", "high", "p"]].isna().all()
-    assert "do not vary" in row["note"] and "do not vary" in effect(one.deciding.interval)
+    assert "no interval" in effect(one.deciding.interval)
     varied = judge(results(accuracies(cells, 0.003, seeds=4)), ["hooker2019:random-90"])
     assert varied[0].outcome == ("holds" if exactly > 0.5 else "does not hold here")
 
@@ -152,7 +141,7 @@ def test_an_advantage_over_the_whole_curve_is_that_of_the_verdicts_and_names_its
 def test_a_study_that_ran_until_it_was_decided_leaves_a_claim_the_share_of_one_analysis():
     given = _hooker([f"sg_sq({n})" for n in ("grad", "ig", "guided_backprop")])
     (one,) = judge(replace(given, study={**given.study, "until_decided": True}), ["hooker2019:sg-sq"])
-    assert one.deciding.interval.level == pytest.approx(0.99)
+    assert one.deciding.interval.level == pytest.approx(0.9875)
 
 
 # replicates and images

@@ -53,7 +53,7 @@ def test_a_page_has_the_file_the_claims_and_the_figures(run, tmp_path):
     assert claim[1] == "does not hold in part"
     # the mean height between the lines: from 0 to 0.3 below up to 50 %, 0.3 below up to 90 %
     assert claim[2].startswith("−0.217 (")
-    assert claim[3:5] == ["above 0.05", "3 replicates"]
+    assert claim[3:5] == ["above 0.05", "5 replicates"]
     assert cells(page, "`hooker2019:random-99`")[1:3] == ["not tested", "the study has no roar of random at 0.99"]
     assert cells(page.partition("ROAR: accuracy points against random")[2], "| grad |")[1] == "worse than random"
     for link in re.findall(r"\]\(([^)#]+)\)", page):
@@ -119,5 +119,5 @@ def test_what_only_an_earlier_page_linked_to_is_removed(run, tmp_path):
 def test_facts_are_read_by_programs(run, tmp_path):
     write_results(run, TOLD, tmp_path)
     facts = json.loads((tmp_path / "mine-laptop" / "facts.json").read_text())
-    assert facts["cells"] == {"done": 36}
-    assert (facts["replicates"], facts["estimators"], facts["test_images"]) == (3, 3, [100])
+    assert facts["cells"] == {"done": 60}
+    assert (facts["replicates"], facts["estimators"], facts["test_images"]) == (5, 3, [100])

@@ -74,9 +74,9 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=Non
                 verdict = "not ranked: …"
             p = 0.01 if told else 0.5
             ends = (gap - 0.01, gap + 0.01)
-            pairs.append(
-                [metric, a, b, gap, *ends, images - 1, p, p, verdict, int(told and ranked), ranked, images, 1, ""]
-            )
+            against = next((name for name in (a, b) if ROLES.get(name) in ("baseline", "random")), "")
+            test = (0.005, images - 1, p, p, verdict, int(told and ranked), ranked, images, 1)
+            pairs.append([metric, a, b, against, gap, *ends, *test])
     names = list(dict.fromkeys(m for by_method in levels.values() for m in by_method))
     fractions = np.linspace(0, 1, 5)
     lines = {m: Line(fractions * i, np.zeros(5), np.full(5, images)) for i, m in enumerate(names, 1)}

@@ -19,7 +19,7 @@ from uproar.results.quality import NetworkQuality
 from uproar.results.recovery import JudgeRecovery, trust
 from uproar.results.scores import Curves, Line
 from uproar.statistics.intervals import Interval
-from uproar.statistics.sample_size import required_sample_size
+from uproar.statistics.power import required_sample_size
 
 from ..report.test_score_report import scores_of
 from .test_view import MODEL, TASK, cells, results

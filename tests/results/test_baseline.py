@@ -13,7 +13,7 @@ from uproar.results.baseline import merge_baseline
 from uproar.results.controls import metric_controls, negative_control
 from uproar.scoring.evaluation import RESAMPLED, Evaluation, average_evaluations
 from uproar.statistics.design import random_ranking
-from uproar.statistics.verdicts import compare
+from uproar.statistics.verdicts import compare_with_baseline
 
 RANKINGS = [random_ranking(draw) for draw in range(3)]
 LEVELS = {"random": 0.8, "grad": 0.6, "ig": 0.79, **dict.fromkeys(RANKINGS[1:], 0.8)}
@@ -35,10 +35,10 @@ def by_hand(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_verdicts_are_those_against_the_mean_of_the_rankings(made):
-    again = compare(by_hand(made.table))
+    again = compare_with_baseline(by_hand(made.table))
     for column in ("advantage", "low", "high", "se", "df", "p", "p_holm"):
         assert np.allclose(made.verdicts[column], again[column], rtol=1e-12), column
-    alone = compare(by_hand(made.table[~made.table["estimator"].isin(RANKINGS[1:])]))
+    alone = compare_with_baseline(by_hand(made.table[~made.table["estimator"].isin(RANKINGS[1:])]))
     assert not np.allclose(made.verdicts["advantage"], alone["advantage"], rtol=1e-6)
     assert set(made.verdicts["random_rankings"]) == {3}
 
@@ -59,9 +59,9 @@ def test_rankings_that_failed_leave_the_mean_of_the_others(made):
     )
     broken.loc[lost & (broken["fraction"] > 0), ["status", "accuracy"]] = ["failed", np.nan]
     again = results(broken, random_rankings=3)
-    expected = compare(by_hand(broken))
+    expected = compare_with_baseline(by_hand(broken))
     assert np.allclose(again.verdicts["p"], expected["p"], rtol=1e-12)
-    assert set(again.verdicts["random_rankings"]) == {2} and set(again.verdicts["n"]) == {4}
+    assert set(again.verdicts["random_rankings"]) == {2} and set(again.verdicts["n"]) == {5}
 
 
 def test_a_row_where_no_ranking_is_finished_stays_as_it_is():
@@ -135,14 +135,14 @@ def test_network_free_rankings_are_no_methods_and_have_no_say():
 def test_the_control_of_a_metric_is_read_from_its_pairs_with_random():
     pairs = pd.DataFrame(
         [
-            ("deletion", "random", "ig", -0.2, -0.3, -0.1, 1, True),
-            ("deletion", "grad", "random", -0.01, -0.03, 0.01, 0, True),
-            ("deletion", "grad", "ig", -0.21, -0.3, -0.1, 1, True),
-            ("insertion", "ig", "random", 0.2, 0.1, 0.3, 1, True),
-            ("insertion", "grad", "random", 0.1, -0.1, 0.3, 0, True),
+            ("deletion", "random", "ig", "random", -0.2, -0.3, -0.1, 1, True),
+            ("deletion", "grad", "random", "random", -0.01, -0.03, 0.01, 0, True),
+            ("deletion", "grad", "ig", "", -0.21, -0.3, -0.1, 1, True),
+            ("insertion", "ig", "random", "random", 0.2, 0.1, 0.3, 1, True),
+            ("insertion", "grad", "random", "random", 0.1, -0.1, 0.3, 0, True),
         ],
-        columns=["metric", "better", "worse", "difference", "low", "high", "side", "ranked"],
-    )
+        columns=["metric", "better", "worse", "against", "difference", "low", "high", "side", "ranked"],
+    ).assign(p=0.01, p_holm=0.02, verdict="")
     values = pd.DataFrame(
         {"metric": ["deletion", "insertion"], "method": "random", "role": "random", "value": [0.3, 0.5]}
     )

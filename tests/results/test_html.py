@@ -81,7 +81,7 @@ def test_on_a_terminal_each_is_one_line_with_its_sentence():
     made = results(cells("roar", LEVELS))
     assert repr(scores) == f"<Scores of 2 methods by 1 metric: {scores.answer.sentence}>"
     assert repr(scores.answer) == f"<Answer: {scores.answer.sentence}>"
-    assert repr(made) == f"<Results, 36 of 36 cells done: {made.answer.sentence}>"
+    assert repr(made) == f"<Results, 45 of 45 cells done: {made.answer.sentence}>"
     assert repr(Finding("holds", "It does.", audit="blur")) == "<Finding of blur, holds: It does.>"
 
 

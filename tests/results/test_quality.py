@@ -13,8 +13,6 @@ import uproar
 from uproar.results.quality import NetworkQuality, WeakNetwork, as_logits, network_quality, over_replicates, predictions
 from uproar.results.scores import is_ranked
 from uproar.scoring import score_all
-from uproar.statistics.comparisons import comparison_table, comparisons_with
-from uproar.statistics.intervals import Interval
 
 
 class Looks(nn.Module):
@@ -86,17 +84,6 @@ def test_a_method_undefined_for_more_than_a_tenth_of_the_images_is_not_ranked():
             assert row.verdict.startswith("not ranked") and math.isnan(row.p_holm)
         else:
             assert row.p_holm == row.p  # the only pair that is tested
-
-
-def test_pairs_of_unranked_methods_do_not_count_in_the_correction():
-    pairs = {
-        (a, b): Interval(1.0, 0.5, 1.5, 9, p=p) for a, b, p in (("a", "b", 0.03), ("a", "c", 0.001), ("b", "c", 0.5))
-    }
-    rows = comparison_table(pairs, True, "images", unranked={"c": "not ranked: …"})
-    assert rows["verdict"].tolist() == ["a better", "not ranked: …", "not ranked: …"]
-    assert comparison_table(pairs, True, "images")["p_holm"][0] == 0.06
-    own = comparisons_with(rows, "a", "images")
-    assert own["verdict"].tolist() == ["a better", "not ranked: …"] and own["p_holm"][0] == 0.03
 
 
 def test_the_predicted_class_and_its_probability_go_with_the_images():

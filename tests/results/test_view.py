@@ -18,7 +18,7 @@ TASK, MODEL = "digits", "cnn"
 FRACTIONS = {"roar": (0.0, 0.5, 0.9), "kar": (0.1, 0.5, 1.0), "roar:hidden": (0.5,)}
 
 
-def cells(protocol: str, levels: dict[str, float], fractions=(), seeds: int = 4) -> pd.DataFrame:
+def cells(protocol: str, levels: dict[str, float], fractions=(), seeds: int = 5) -> pd.DataFrame:
     draws = np.random.default_rng(0)
     plain = PROTOCOLS[protocol].plain
     rows = [
@@ -61,7 +61,7 @@ def test_the_shared_plain_training_alone_is_no_curve():
     view = made.view(TASK, MODEL)
     assert set(view.curves("roar")["estimator"]) == set(LEVELS)
     assert view.verdicts["roar"].attrs["fractions"] == [0.0, 0.5, 0.9]
-    assert view.areas("roar").shape == (3, 4)
+    assert view.areas("roar").shape == (3, 5)
     assert set(view.curves("roar", plain=False)["fraction"]) == {0.5, 0.9}
 
 
@@ -81,7 +81,7 @@ def test_cells_without_a_number_take_no_part():
 @pytest.mark.parametrize("study", [{}, {"until_decided": True}])
 def test_verdicts_are_computed_once(monkeypatch, study):
     counted = []
-    for name in ("compare", "sequential"):
+    for name in ("compare_with_baseline", "sequential"):
         original = getattr(views, name)
         monkeypatch.setattr(views, name, lambda *a, f=original, **k: counted.append(1) or f(*a, **k))
     made = results(cells("roar", LEVELS), cells("kar", LEVELS), **study)
@@ -106,7 +106,7 @@ def test_curves_without_a_common_fraction_are_named_and_leave_the_others_their_v
 
 
 def test_replicates_spent_are_those_with_a_cell_of_their_own():
-    made = results(cells("roar", {"random": 0.8, "grad": 0.6}, seeds=3), until_decided=True)
+    made = results(cells("roar", {"random": 0.8, "grad": 0.6}, seeds=5), until_decided=True)
     more = made.table[(made.table["estimator"] == "grad") & (made.table["fraction"] == 0.0)][:1].assign(seed=7)
     spent = replace(made, table=pd.concat([made.table, more], ignore_index=True)).spent
-    assert list(spent["replicates"]) == [3] and not spent["open"].any()
+    assert list(spent["replicates"]) == [5] and not spent["open"].any()

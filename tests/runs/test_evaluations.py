@@ -40,13 +40,13 @@ def test_methods_of_a_file_are_judged_in_worker_processes_and_what_failed_is_sai
     assert "never works" in why
 
 
-@pytest.mark.parametrize(("finished", "judges"), [(1, False), (2, True)])
+@pytest.mark.parametrize(("finished", "judges"), [(1, False), (4, False), (5, True)])
 def test_a_budget_that_ended_early_has_one_account_and_says_how_much_would_do(monkeypatch, finished, judges):
     draws = np.random.default_rng(0)
     places = [(name, keeps) for name in ("ig", "random") for keeps in (False, True)]
 
     def bits() -> dict[tuple[str, bool], np.ndarray]:
-        some = {place: draws.normal(size=(3, 20)) for place in places}
+        some = {place: draws.normal(size=(6, 20)) for place in places}
         for values in some.values():
             values[finished:] = np.nan
         return some
@@ -58,14 +58,15 @@ def test_a_budget_that_ended_early_has_one_account_and_says_how_much_would_do(mo
     cost = SimpleNamespace(seconds=30.0, jobs={"evaluator": (3, 9.0)})
     monkeypatch.setattr(evaluations, "estimate", lambda *_: cost)
     said, why = evaluations_of("digits", "cnn-small", None, ["random", "ig"], [], 0, "store", 60.0)
-    assert bool(said) == judges, "one evaluator is no judge: nothing else speaks of it"
-    assert why.startswith(f"The time was over after {finished} of 3 evaluators")
-    assert f"`--budget {6 if finished == 1 else 3}m` should do" in why
+    assert bool(said) == judges, "fewer than five decide nothing: nothing else speaks of them"
+    assert why.startswith(f"The time was over after {finished} of 5 evaluators")
+    wanted = {1: 10, 4: 3, 5: 2}[finished]
+    assert f"`--budget {wanted}m` should do" in why
     assert "not run yet" not in why and "has not judged" not in why
 
 
-@pytest.mark.parametrize(("budget", "replicates"), [(100.0, 3), (70.0, 2), (50.0, 0)])
-def test_evaluators_begin_only_where_two_end_in_time_and_none_begins_near_the_end(monkeypatch, budget, replicates):
+@pytest.mark.parametrize(("budget", "replicates"), [(160.0, 5), (140.0, 0)])
+def test_evaluators_begin_only_where_five_end_in_time_and_none_begins_near_the_end(monkeypatch, budget, replicates):
     """Each evaluator takes 30 s, of which its training takes 20 s."""
     asked = []
     monkeypatch.setattr(
@@ -87,5 +88,7 @@ def test_evaluators_begin_only_where_two_end_in_time_and_none_begins_near_the_en
         assert count == replicates and budget - 25 < end <= budget - 20
     else:
         assert not asked
-        assert "No evaluator was asked: 2, the least that can be tested, take about 1 min 00 s here, and 50 s" in why
-        assert "`--budget 3m` should do" in why
+        assert (
+            "No evaluator was asked: 5, the least that can be tested, take about 2 min 30 s here, and 2 min 20 s" in why
+        )
+        assert "`--budget 6m` should do" in why

@@ -42,7 +42,7 @@ def test_a_run_is_opened_from_its_folder_as_the_command_line_reads_it(folder):
     assert isinstance(run, uproar.Run)
     table = pd.read_csv(folder / "runs/mine/results.csv")
     assert run.table["accuracy"].tolist() == table["accuracy"].tolist()
-    assert run.verdicts["p"].tolist() == pd.read_csv(folder / "runs/mine/verdicts.csv")["p"].tolist()
+    assert run.verdicts["low"].tolist() == pd.read_csv(folder / "runs/mine/verdicts.csv")["low"].tolist()
     assert run.claims
     assert run.provenance["command"].startswith("uproar")
     page = run.report()

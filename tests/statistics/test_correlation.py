@@ -10,12 +10,25 @@ import pytest
 from scipy import stats
 
 from uproar.audits import variation
-from uproar.statistics.concordance import concordance, kendalls_w, krippendorff_alpha
-from uproar.statistics.correlation import association, association_matrix, partial_spearman, rank_correlations
-from uproar.statistics.intervals import mean_interval
+from uproar.statistics.correlation import (
+    association_matrix,
+    concordance,
+    correlation_interval,
+    krippendorff_alpha,
+    line_interval,
+    partial_spearman,
+    row_correlations,
+    spearman,
+    spread_interval,
+)
 
 NAN = math.nan
 DRAWS = np.random.default_rng(0)
+
+
+def association(a, b):
+    """The correlation that the matrix has of two columns."""
+    return association_matrix(np.stack([np.asarray(a, float), np.asarray(b, float)], 1))[0, 1]
 
 
 def test_two_continuous_metrics_have_spearmans_correlation():
@@ -50,7 +63,9 @@ def test_the_matrix_holds_every_pair_and_no_metric_with_itself():
         matrix = association_matrix(x)
         assert np.isnan(np.diag(matrix)).all()
         for i, j in itertools.permutations(range(4), 2):
-            assert matrix[i, j] == pytest.approx(association(x[:, i], x[:, j]))
+            both = np.isfinite(x[:, i]) & np.isfinite(x[:, j])
+            reference = stats.pearsonr if 2 in (i, j) else stats.spearmanr
+            assert matrix[i, j] == pytest.approx(reference(x[both, i], x[both, j]).statistic)
     both = np.stack([holes, more])
     assert np.array_equal(association_matrix(both), [association_matrix(x) for x in both], equal_nan=True)
     assert np.isnan(association_matrix(np.array([[1.0, NAN], [2.0, 1.0], [NAN, 3.0]]))).all()
@@ -70,25 +85,19 @@ def test_the_partial_correlation_is_that_of_what_ranks_of_the_third_leave_over()
 def test_rows_are_correlated_one_by_one():
     a, b = DRAWS.normal(size=(2, 6, 5))
     a[1, 2] = NAN
-    expected = [association(x, y) for x, y in zip(a, b, strict=True)]
-    assert rank_correlations(a, b) == pytest.approx(expected)
+    expected = [stats.spearmanr(x, y, nan_policy="omit").statistic for x, y in zip(a, b, strict=True)]
+    assert row_correlations(a, b) == pytest.approx(expected)
+    assert row_correlations(a[2:], b[2:], ranked=False)[0] == pytest.approx(stats.pearsonr(a[2], b[2]).statistic)
 
 
 def test_kendalls_w_by_hand_with_ties_and_by_friedman():
     # rank sums 4, 5, 9 around 6: S = 4 + 1 + 9 = 14; W = 12·14 / (9·24)
-    assert kendalls_w([[1, 2, 3], [1, 2, 3], [2, 1, 3]]) == pytest.approx(12 * 14 / (9 * 24))
+    assert concordance([[1, 2, 3], [1, 2, 3], [2, 1, 3]])[0] == pytest.approx(12 * 14 / (9 * 24))
     scores = DRAWS.integers(0, 4, size=(5, 7)).astype(float)
-    chi2 = stats.friedmanchisquare(*scores.T).statistic
-    ranks = stats.rankdata(scores, axis=1)
-    assert kendalls_w(ranks) == pytest.approx(chi2 / (5 * 6))
-    assert concordance(scores).w == pytest.approx(chi2 / 30)
-
-
-def test_agreement_by_chance_is_told_from_agreement():
-    alike = np.tile(np.arange(6.0), (4, 1))
-    assert concordance(alike).p < 0.01
-    by_chance = [concordance(DRAWS.normal(size=(4, 6)), 200).p for _ in range(20)]
-    assert np.mean(np.array(by_chance) < 0.05) <= 0.2
+    test = stats.friedmanchisquare(*scores.T)
+    assert concordance(scores) == (pytest.approx(test.statistic / 30), pytest.approx(test.pvalue, abs=0.05))
+    assert concordance(np.tile(np.arange(6.0), (4, 1)))[1] < 0.01
+    assert np.isnan(concordance(np.ones((3, 4)))).all() and np.isnan(concordance(np.ones((3, 2)))).all()
 
 
 def test_krippendorffs_alpha_of_his_own_example():
@@ -105,11 +114,35 @@ def test_krippendorffs_alpha_of_his_own_example():
     assert krippendorff_alpha([[1, 2, 3], [3, 2, 1]]) < 0
 
 
-def test_a_mean_has_the_t_interval():
-    values = DRAWS.normal(size=12)
-    low, high = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
-    interval = mean_interval([*values, NAN])
-    assert (interval.value, interval.low, interval.high, interval.n) == pytest.approx((values.mean(), low, high, 12))
+def test_the_interval_of_a_correlation_is_about_fishers_for_one_network():
+    x = DRAWS.normal(size=400)
+    values = np.stack([x, x + 1.2 * DRAWS.normal(size=400)], 1)
+    interval = correlation_interval(values[None, None], ranked=False)
+    reference = stats.pearsonr(*values.T)
+    low, high = reference.confidence_interval()
+    assert interval.value == pytest.approx(reference.statistic)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.02)
+    assert correlation_interval(np.stack([values, values])[:, None]).value == pytest.approx(spearman(*values.T))
+
+
+def test_the_spread_of_correlations_is_the_difference_of_standard_deviations():
+    x = DRAWS.normal(size=(5, 4, 60))
+    noise = np.array([0.1, 1.0, 3.0, 9.0])[None, :, None]
+    first = np.stack([x, x + noise * DRAWS.normal(size=x.shape)], -1)
+    second = np.stack([x, x + DRAWS.normal(size=x.shape)], -1)
+    spreads = [np.std([[spearman(*m.T) for m in one] for one in t], axis=1, ddof=1) for t in (first, second)]
+    interval = spread_interval(first, second)
+    assert interval.value == pytest.approx(np.mean(spreads[0] - spreads[1]))
+    assert interval.low > 0
+
+
+def test_the_r_squared_of_a_line_is_the_mean_over_replicates_with_the_t_interval():
+    x = np.arange(6.0)
+    y = -x + DRAWS.normal(size=(5, 6))
+    each = [-(stats.linregress(x, one).rvalue ** 2) for one in y]
+    low, high = stats.t.interval(0.95, 4, np.mean(each), stats.sem(each))
+    interval = line_interval(x, y)
+    assert (interval.value, interval.low, interval.high) == pytest.approx((np.mean(each), max(low, -1), high))
 
 
 def test_partial_spearman_leaves_triples_with_a_nan_out_wherever_it_is_asked():

@@ -17,8 +17,8 @@ from uproar.estimators import Context
 from uproar.estimators.registry import estimator, estimators
 from uproar.report import read_scores, write_choice
 from uproar.seeds import Draws
+from uproar.statistics.comparisons import decide
 from uproar.statistics.design import ALPHA
-from uproar.statistics.multiple_testing import holm
 from uproar.storage.store import Store
 from uproar.study import choose as choose_module
 from uproar.study.choose import TIMES, Chooser, interim_image_counts
@@ -149,7 +149,7 @@ def test_every_planned_look_spends_an_equal_share_of_the_error_rate(images, tmp_
     assert (pairs["side"].eq(1) == (pairs["p_holm"] <= ALPHA)).all() and pairs["side"].any(), "words and p agree"
     assert set(pairs["analyses"]) == {2}
     for _, own in pairs.groupby("metric"):
-        assert np.allclose(own["p_holm"], np.minimum(1, 2 * holm(own["p"].to_numpy())))
+        assert np.allclose(own["p_holm"], np.minimum(1, 2 * decide(own)["p_holm"]))
     assert "and for 2 planned analyses" in write_choice(scores, tmp_path).read_text()
     assert {metric.alpha for metric in scores.answer.metrics} == {ALPHA / 2}
 

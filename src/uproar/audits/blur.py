@@ -16,8 +16,8 @@ from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
-from uproar.statistics.comparisons import gains
 from uproar.statistics.design import BASELINE
+from uproar.statistics.verdicts import gains
 from uproar.wording import counted
 
 if TYPE_CHECKING:
@@ -167,10 +167,9 @@ def _matched(
     if not better or smooth.empty:
         return {}
     control = str(smooth.loc[smooth["gain"].idxmax(), "first"])
-    column = "adjusted" if "adjusted" in own else "advantage"  # with the allowance for stopping early
     ahead = gains(table, [(name, control) for name in better], sign)
     return {
-        row["first"]: f"{_in_points(own.loc[row['first']], column)} points better than random, but "
+        row["first"]: f"{_in_points(own.loc[row['first']], 'advantage')} points better than random, but "
         f"{_in_points(row)} than {control}, which knows nothing"
         for _, row in ahead[~ahead["better"]].iterrows()
     }

@@ -15,7 +15,7 @@ from uproar.data import load
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import read_metric
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.concordance import concordance
+from uproar.statistics.correlation import concordance
 from uproar.statistics.design import ALPHA
 from uproar.statistics.metric_pairs import ValuesPerImage, both_ways, over_images_p, pairwise, per_estimator
 from uproar.wording import counted
@@ -147,7 +147,7 @@ def _orders(compared: Mapping[str, tuple[ValuesPerImage, pd.DataFrame]]) -> str:
     for kind, (data, _) in compared.items():
         levels = _means(data)
         if len(data.estimators) >= 3 and levels.notna().all(axis=None):
-            parts.append(f"{concordance(levels.to_numpy()).w:.2f} ({kind})")
+            parts.append(f"{concordance(levels.to_numpy())[0]:.2f} ({kind})")
     return f"; they order the estimators with Kendall's W = {' and '.join(parts)}" if parts else ""
 
 

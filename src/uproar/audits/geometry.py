@@ -10,12 +10,11 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import REMOVED, lines
-from uproar.audits.registry import OWN, Evidence, audit, conclude
+from uproar.audits.registry import OWN, Evidence, audit, conclude, paired_over_seeds
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
-from uproar.statistics.paired import paired_difference
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -45,7 +44,7 @@ def geometry(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
     shared = [t for t in pixels.columns if t in blocks.columns and t > 0]
     if not shared:
         raise NotApplicable("random and block_random share no finished fraction; see the report's list of problems")
-    gaps = {t: paired_difference(blocks[t], pixels[t]) for t in shared}
+    gaps = {t: paired_over_seeds(blocks[t], pixels[t]) for t in shared}
     table = pd.DataFrame([{"fraction": t, **gap.as_row(with_n=True)} for t, gap in gaps.items()])
     whole = _over_the_curve(evidence)
     return Finding(

@@ -29,7 +29,9 @@ from uproar.expression import Call, parse
 from uproar.models.output_kind import require_kind
 from uproar.registry import Registry
 from uproar.results.finding import Finding, State
+from uproar.statistics.intervals import Interval, mean_interval
 from uproar.types import Kind
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.data import Task
@@ -214,6 +216,14 @@ def unique_names(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
 def conclude(misleads: bool, holds: bool) -> State:
     """What an audit concludes: the benchmark misleads, or else it holds, or else the data cannot tell."""
     return "misleads" if misleads else "holds" if holds else "cannot tell"
+
+
+def paired_over_seeds(first: pd.Series, second: pd.Series) -> Interval:
+    """The mean difference over the seeds that both have, with its t-interval; refused for fewer than two."""
+    interval = mean_interval((first - second).to_numpy(dtype=float))
+    if interval.n < 2:
+        raise NotApplicable(f"{counted(interval.n, 'replicate')} cannot give an interval; run at least 2 seeds")
+    return interval
 
 
 def check_kind(call: Call, kind: Kind) -> None:

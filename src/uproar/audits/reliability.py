@@ -21,7 +21,7 @@ from uproar.errors import NotApplicable
 from uproar.metrics.registry import judges, read_metric, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
-from uproar.statistics.concordance import Concordance, concordance, krippendorff_alpha
+from uproar.statistics.correlation import concordance, krippendorff_alpha
 from uproar.statistics.metric_pairs import OPPOSED, ValuesPerImage, both_ways, pairwise, per_estimator
 
 if TYPE_CHECKING:
@@ -102,9 +102,13 @@ def reliability(
 class RankAgreement:
     """How far the judges agree on the order of the estimators."""
 
-    metrics: Concordance
-    everyone: Concordance
+    w: float
+    """Kendall's W, and p of "each orders at random"."""
+    p: float
     alpha: float
+    """Krippendorff's."""
+    judges: int
+    estimators: int
     protocols: tuple[str, ...]
 
 
@@ -152,9 +156,8 @@ def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> RankAgreement:
         raise NotApplicable(f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols")
     protocols = [name for name in levels.index if name in judging]
     ranks = scipy.stats.rankdata(-levels.to_numpy(), axis=1)
-    metrics = levels.drop(index=protocols)
     return RankAgreement(
-        concordance(metrics.to_numpy()), concordance(levels.to_numpy()), krippendorff_alpha(ranks), tuple(protocols)
+        *concordance(levels.to_numpy()), krippendorff_alpha(ranks), *levels.shape, protocols=tuple(protocols)
     )
 
 
@@ -224,18 +227,18 @@ def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
 
 
 def _state(opposed: pd.DataFrame, clashes: pd.DataFrame, order: RankAgreement) -> State:
-    return conclude(misleads=len(opposed) + len(clashes) > 0, holds=order.everyone.p < 0.05)
+    return conclude(misleads=len(opposed) + len(clashes) > 0, holds=order.p < 0.05)
 
 
 def _sentence(
     pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: RankAgreement, data: ValuesPerImage
 ) -> str:
-    judges = f"{order.everyone.judges} judges"
+    judges = f"{order.judges} judges"
     if order.protocols:
-        judges += f" ({order.metrics.judges} metrics, {len(order.protocols)} protocols)"
+        judges += f" ({order.judges - len(order.protocols)} metrics, {len(order.protocols)} protocols)"
     text = (
-        f"{judges} order {order.everyone.objects} estimators with Kendall's W = {order.everyone.w:.2f} "
-        f"(1: all alike; p = {order.everyone.p:.2g}) and Krippendorff's α = {order.alpha:.2f}"
+        f"{judges} order {order.estimators} estimators with Kendall's W = {order.w:.2f} "
+        f"(1: all alike; p = {order.p:.2g}) and Krippendorff's α = {order.alpha:.2f}"
     )
     details = []
     if len(opposed):
@@ -253,8 +256,7 @@ def _sentence(
         )
     if not details:
         details.append(
-            "no two of them contradict each other"
-            + ("" if order.everyone.p < 0.05 else ", but their agreement may be chance")
+            "no two of them contradict each other" + ("" if order.p < 0.05 else ", but their agreement may be chance")
         )
     return f"{text}; {'; '.join(details)}."
 
@@ -313,7 +315,7 @@ def _plots(
         ),
         heat_map(
             "reliability-ranks",
-            f"Judges order the estimators with Kendall's W = {order.everyone.w:.2f}",
+            f"Judges order the estimators with Kendall's W = {order.w:.2f}",
             "Place of each estimator (column) by each judge (row), 1 = best; columns of one colour mean agreement.",
             tidy,
             ("estimator", "estimator"),

@@ -9,13 +9,12 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import bars
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, paired_over_seeds
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.intervals import Interval
-from uproar.statistics.paired import paired_difference
 from uproar.wording import counted
 
 if TYPE_CHECKING:
@@ -71,14 +70,14 @@ def spurious(
         for protocol in (RETRAINED, ORIGINAL)
         for name in (CENTRE, cue)
     }
-    retrained = paired_difference(accuracy[RETRAINED, cue], accuracy[RETRAINED, CENTRE])
-    original = paired_difference(accuracy[ORIGINAL, cue], accuracy[ORIGINAL, CENTRE])
-    fooled = paired_difference(
+    retrained = paired_over_seeds(accuracy[RETRAINED, cue], accuracy[RETRAINED, CENTRE])
+    original = paired_over_seeds(accuracy[ORIGINAL, cue], accuracy[ORIGINAL, CENTRE])
+    fooled = paired_over_seeds(
         accuracy[RETRAINED, cue] - accuracy[RETRAINED, CENTRE], accuracy[ORIGINAL, cue] - accuracy[ORIGINAL, CENTRE]
     )
     edge = _at(evidence["edge"], CLEAN, cue, share)
     plain = _at(evidence["edge"], CLEAN, cue, 0.0)
-    lost = paired_difference(plain, edge)
+    lost = paired_over_seeds(plain, edge)
     table = pd.DataFrame(
         [
             {"what": what, **difference.as_row(with_n=True), "df": difference.df}

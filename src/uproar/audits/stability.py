@@ -16,12 +16,13 @@ from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.seeds import key
 from uproar.statistics.areas import area
-from uproar.statistics.bootstrap import percentile_interval
-from uproar.statistics.concordance import kendall
+from uproar.statistics.bootstrap import beats, percentile_interval, resampled_means
+from uproar.statistics.comparisons import compare
+from uproar.statistics.correlation import kendall
 from uproar.statistics.design import BASELINE
-from uproar.statistics.rank_resampling import beats, decided_pairs, halves, resampled_means
-from uproar.statistics.student_t import Numbers as Array
+from uproar.statistics.intervals import Numbers as Array
 from uproar.wording import counted
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def stability(
         changes[f"fill {_other(evidence.study, fill)}"] = _outcomes(evidence["fill"], protocol)
     changes |= {f"model {name}": _outcomes(evidence[f"model {name}"], protocol) for name in models}
     draws = resampled_means(base.values)
-    better = decided_pairs(base.values, sign)
+    better = decided_pairs(base, sign)
     table, turned = compare_rankings(base, changes, draws, better, sign)
     chance, order = beats(draws, sign), np.argsort(-sign * base.means, kind="stable")
     pairs = _pairs(base, chance, order, better)
@@ -163,7 +164,7 @@ def compare_rankings(
     """How far rankings under other conditions agree with the study's, and the pairs that decidedly turn round."""
     by_seed = base.values.mean(2).T
     seeds = [kendall(a, b) for a, b in itertools.combinations(by_seed, 2)]
-    images = halves(base.values)
+    images = _halves(base.values.mean(1))
     rows = [
         ("another seed", np.mean(seeds), min(seeds), max(seeds), 0),
         ("another half of the images", images.mean(), images.min(), images.max(), 0),
@@ -175,7 +176,7 @@ def compare_rankings(
         same = other.of(names)
         again = resampled_means(same.values)
         tau = kendall(draws[:, rows_of], again)
-        turns = better[np.ix_(rows_of, rows_of)] * decided_pairs(same.values, sign) < 0
+        turns = better[np.ix_(rows_of, rows_of)] * decided_pairs(same, sign) < 0
         mine = [(what, names[i], names[j]) for i, j in np.argwhere(turns) if better[rows_of[i], rows_of[j]] > 0]
         turned += mine
         point = kendall(base.means[rows_of], same.means)
@@ -183,6 +184,24 @@ def compare_rankings(
     columns = ["what changes", "tau", "low", "high", "pairs that turn round"]
     table = pd.DataFrame(rows, columns=columns)
     return table.astype({"tau": float, "low": float, "high": float}), turned
+
+
+def decided_pairs(outcomes: Outcomes, sign: int) -> np.ndarray:
+    """1 where the row is significantly better than the column, -1 where worse, else 0, (estimators, estimators)."""
+    names = outcomes.names
+    side = np.zeros((len(names), len(names)), dtype=np.int64)
+    pairs = compare(dict(zip(names, outcomes.values, strict=True)), higher_is_better=sign > 0)
+    for row in pairs.itertuples():
+        side[names.index(row.better), names.index(row.worse)] = row.side
+    return side - side.T
+
+
+def _halves(by_image: Array, draws: int = 200) -> Array:
+    """Kendall's τ between the rankings by one random half of the images and by the other, (draws,)."""
+    random = np.random.default_rng(key("halves of the images"))
+    orders = [random.permutation(by_image.shape[1]) for _ in range(draws)]
+    halves = [np.array_split(by_image[:, order], 2, axis=1) for order in orders]
+    return np.array([kendall(first.mean(1), second.mean(1)) for first, second in halves])
 
 
 def state(table: pd.DataFrame, turned: Sequence[Turn], better: np.ndarray) -> State:

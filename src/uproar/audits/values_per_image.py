@@ -16,11 +16,10 @@ from uproar.audits.registry import StudyEvidence
 from uproar.errors import NotApplicable
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric, sign_of
-from uproar.statistics.bounded_pairs import difference_between
+from uproar.statistics.comparisons import holm, sides
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, Measurements
 from uproar.statistics.metric_pairs import ValuesPerImage
-from uproar.statistics.multiple_testing import holm, sides
 from uproar.wording import counted
 
 Numbers = NDArray[np.float64]
@@ -87,8 +86,7 @@ def advantage(part: StudyEvidence, metric: str, estimator: str, other: str = BAS
         numbers = np.array([value[chain, seed] for seed in seeds], dtype=float)
         return Measurements(by_image, numbers, np.stack([one[RESAMPLED] for one in responses]))
 
-    facts = metrics[read_metric(metric).name].facts
-    difference = difference_between(measured(estimator), measured(other), (facts["low"], facts["high"]))
+    difference = (measured(estimator) - measured(other)).interval()
     if np.isnan(difference.value):
         return None
     return difference if sign_of(metric) > 0 else -difference

@@ -21,7 +21,6 @@ from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.correlation import partial_spearman, spearman
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import mean_interval
-from uproar.statistics.regression import permutation_p, r_squared, r_squared_interval, residuals, slope
 from uproar.wording import counted
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ MAPS, ROAD = "total_variation", "road"
 MASKS = ("masks", "total variation of the removed masks")
 LEAST = 5
 """Estimators through which a line can be judged."""
+SPREAD = 1e-9
+"""Means closer than this count as equal."""
 HALF = 0.5
 """Share of the differences from which blurriness counts as the main cause."""
 
@@ -155,8 +156,8 @@ def _wide(points: pd.DataFrame, column: str) -> pd.DataFrame:
 def fits(points: pd.DataFrame) -> pd.DataFrame:
     """The line of accuracy over variation through the unfiltered estimators, for each fraction and for their mean.
 
-    `r2` is the share of the differences between estimators that the line explains, with its bootstrap interval over
-    estimators and replicates; `p` is that of a permutation test.
+    `r2` is the share of the differences between estimators that the line explains, with Fisher's interval over
+    estimators; `p` is that of the slope.
     """
     rows = []
     for which, group in points[points["kind"] == "plain"].groupby("set", sort=False):
@@ -173,10 +174,14 @@ def fits(points: pd.DataFrame) -> pd.DataFrame:
 
 def _fit(x: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """The line through the means over replicates of (estimators, replicates)."""
-    low, high = r_squared_interval(x, y)
     x, y = x.mean(1), y.mean(1)
-    tau = float(scipy.stats.kendalltau(x, y).statistic)
-    return {"slope": slope(x, y), "r2": r_squared(x, y), "low": low, "high": high, "p": permutation_p(x, y), "tau": tau}
+    if min(np.ptp(x), np.ptp(y)) <= SPREAD:
+        return dict.fromkeys(("slope", "r2", "low", "high", "p", "tau"), math.nan)
+    line, correlation = scipy.stats.linregress(x, y), scipy.stats.pearsonr(x, y)
+    ends = correlation.confidence_interval()
+    low = 0.0 if ends.low < 0 < ends.high else min(ends.low**2, ends.high**2)
+    fit = {"slope": line.slope, "r2": line.rvalue**2, "low": low, "high": max(ends.low**2, ends.high**2)}
+    return fit | {"p": line.pvalue, "tau": float(scipy.stats.kendalltau(x, y).statistic)}
 
 
 def state(line: pd.Series, sign: int) -> State:
@@ -195,7 +200,7 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
     accuracy, masks = _wide(plain, "accuracy"), _wide(plain, "masks")
     both = accuracy.index.intersection(masks.index)
     y, x = accuracy.loc[both].to_numpy().T, masks.loc[both].to_numpy().T
-    left = residuals(x, y)
+    left = np.array([_residuals(*columns) for columns in zip(x, y, strict=True)])
     intervals = [mean_interval(values) for values in left.T]
     mean = left.mean(0)
     result = pd.DataFrame(
@@ -211,6 +216,12 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
         }
     )
     return result.sort_values("rank after", ignore_index=True)
+
+
+def _residuals(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """What is left of y when the least-squares line over x is taken out."""
+    slope = scipy.stats.linregress(x, y).slope if np.ptp(x) > 0 else 0.0
+    return y - y.mean() - slope * (x - x.mean())
 
 
 def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:
@@ -232,7 +243,7 @@ def _sentence(line: pd.Series, ranked: pd.DataFrame, protocol: str, sign: int) -
     share = f"{100 * line['r2']:.0f} % (95 % interval {100 * line['low']:.0f} to {100 * line['high']:.0f} %)"
     return (
         f"The variation of the removed masks explains {share} of the differences between {line['estimators']} "
-        f"estimators under {protocol.upper()} ({blurry}, permutation p = {line['p']:.2g}); the ranking that is left "
+        f"estimators under {protocol.upper()} ({blurry}, p = {line['p']:.2g}); the ranking that is left "
         f"when it is taken out agrees with the original by Kendall's τ = {tau:.2f}."
     )
 

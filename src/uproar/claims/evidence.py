@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from uproar.claims.names import options_of, read_higher, read_limits, without_options
+from uproar.claims.names import options_of, read_higher, without_options
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
 from uproar.statistics.areas import areas_of, tidy_curves
-from uproar.statistics.bounded_pairs import difference_between
-from uproar.statistics.comparisons import compare_rows
-from uproar.statistics.correlation import correlation_interval, pearson, spearman, spread_interval
+from uproar.statistics.comparisons import paired_difference
+from uproar.statistics.correlation import correlation_interval, line_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, mean_interval
-from uproar.statistics.regression import line_interval
-from uproar.statistics.student_t import Numbers
+from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, Numbers, mean_interval
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
@@ -130,13 +127,13 @@ class ClaimEvidence:
     ) -> Measure:
         """The advantage of one estimator over another under a protocol, the mean height between their curves.
 
-        Over the whole curve it is the number of the study's verdicts and comparisons, with their test (`compare_rows`);
-        `at` takes one or some fractions instead. A study that was analysed until it was decided leaves a claim the
+        Over the whole curve it is the number of the study's verdicts and comparisons; `at` takes one or some fractions
+        instead. A study that was analysed until it was decided leaves a claim the
         share of the error that one of its analyses has.
         """
         a, b = self.estimator(estimator, protocol), self.estimator(over, protocol)
         rows, fractions = self._areas(protocol, at)
-        if a not in rows or b not in rows or not (difference := compare_rows(rows, [(a, b)])[a, b]).n:
+        if a not in rows or b not in rows or not (difference := paired_difference(rows[a], rows[b])).n:
             raise NotApplicable(f"{a} shares no finished curve with {b} under {protocol}")
         if not self.results.protocols[protocol].higher_is_better:
             difference = -difference
@@ -188,7 +185,7 @@ class ClaimEvidence:
         """How much better one estimator is than another by a metric of the study; positive is better."""
         a, b = self.estimator(estimator), self.estimator(other)
         if row := self._compared.get((metric, frozenset((a, b)))):
-            ends = {name: row[name] for name in ("low", "high", "n", "replicates", "df", "note")}
+            ends = {name: row[name] for name in ("low", "high", "n", "replicates", "df")}
             difference = Interval(row["difference"], **ends)
             forwards = (row["better"] == a) == read_higher(metric)
             what = f"{metric}: {a} against {b}"
@@ -285,30 +282,14 @@ class ClaimEvidence:
         values, others = self.per_replicate(metric, name), self.per_replicate(other, name)
         if (values - others).count().sum() < 2:
             raise NotApplicable(f"{name} has no values of both {metric} and {other}")
-        low, high = zip(read_limits(metric), read_limits(other), strict=True)
         what = f"{name}: {metric} minus {other}, higher is better"
-        return self.over_images(what, values, minus=others, limits=(min(low), max(high)), **claimed)
+        return self.over_images(what, values - others, **claimed)
 
     def over_images(
-        self,
-        what: str,
-        values: pd.DataFrame,
-        *,
-        minus: pd.DataFrame | None = None,
-        limits: Limits = UNLIMITED,
-        **claimed: Unpack[Range],
+        self, what: str, values: pd.DataFrame, *, limits: Limits = UNLIMITED, **claimed: Unpack[Range]
     ) -> Measure:
-        """The mean of one number per replicate (rows) and image (columns), which lies between the limits.
-
-        A difference of two such tables is to be given as both, `values` and `minus`: between limits its interval allows
-        for the one of the two that varies more between replicates, as that of two methods does.
-        """
-        if minus is None:
-            interval = Measurements(values.to_numpy(dtype=float)).interval(limits=limits)
-        else:
-            first, second = (Measurements(table.to_numpy(dtype=float)) for table in values.align(minus))
-            interval = difference_between(first, second, limits)
-        return _measure(what, interval, "images", claimed)
+        """The mean of one number per replicate (rows) and image (columns), which lies between the limits."""
+        return _measure(what, Measurements(values.to_numpy(dtype=float)).interval(limits), "images", claimed)
 
     def line(self, what: str, x: pd.Series, y: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
         """R² of a line through estimators, negative where it falls; y has a row per replicate."""

@@ -35,25 +35,3 @@ def options_of(metric: str) -> tuple[str, dict[str, Any]]:
 def read_higher(metric: str) -> bool:
     """Whether higher values of a metric are better."""
     return bool(metrics[read_metric(metric).name].facts["higher_is_better"])
-
-
-@functools.lru_cache(maxsize=256)
-def read_limits(metric: str) -> tuple[float, float]:
-    """The range of a metric, turned so that higher values are better.
-
-    >>> read_limits("deletion")
-    (-1.0, 0.0)
-    """
-    facts = metrics[read_metric(metric).name].facts
-    low, high = float(facts["low"]), float(facts["high"])
-    return (low, high) if read_higher(metric) else (-high + 0.0, -low + 0.0)
-
-
-def gain_limits(*metrics_: str) -> tuple[float, float]:
-    """The range of a difference of two values of the same metric, or of two of these.
-
-    >>> gain_limits("insertion")
-    (-1.0, 1.0)
-    """
-    low, high = zip(*map(read_limits, metrics_), strict=True)
-    return min(low) - max(high), max(high) - min(low)

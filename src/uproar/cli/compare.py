@@ -155,7 +155,7 @@ def _print_pairs(pairs: pd.DataFrame, protocols: dict[str, float], method: str, 
     frames = []
     for names, group in pairs.groupby([*places, "measure"], sort=False):
         measure, retrained = str(names[-1]), names[-1] in protocols
-        own = comparisons_with(group, method, "replicates" if retrained else "images", protocols.get(measure, ALPHA))
+        own = comparisons_with(group, method, protocols.get(measure, ALPHA))
         frames.append(own)
         where = f" on {names[0]} with {names[1]}" if places else ""
         scale, form = (100, "{:+.1f}") if retrained else (1, "{:+.3f}")

@@ -9,7 +9,7 @@ from uproar.batches import in_batches
 from uproar.models.borrow import device_of
 from uproar.models.small import Block, Normalise
 from uproar.seeds import key
-from uproar.statistics.roc import area_under_roc
+from uproar.statistics.correlation import area_under_roc
 from uproar.training import Recipe
 
 WIDTH = 16

@@ -178,7 +178,9 @@ def pairs_table(frame: pd.DataFrame, caption: str, name: str, form: str = "diffe
     rows = []
     for row in frame.to_dict("records"):
         low, high = sorted((sign * row["low"], sign * row["high"]))
-        verdict = "better" if row["side"] == 1 else "not significantly different" if row["ranked"] else "not ranked"
+        tested = row["ranked"] and row["p"] == row["p"]
+        verdict = "not significantly different" if tested else row["verdict"]  # or why there is no test
+        verdict = "better" if row["side"] == 1 else verdict
         cells = [row["better"], verdict, row["worse"], with_interval(sign * row["difference"], low, high, form)]
         rows.append([*cells, p_value(row["p_holm"]), f"{row['n']:.0f}"])
     heads = ["method", "verdict", "against", "difference [95 % CI]", "p (Holm)", "n"]
@@ -194,12 +196,12 @@ def evaluator_blocks(target: str, scores: EvaluatorScores, by_name: Mapping[str,
             row["verdict"],
             with_interval(row["score"], row["low"], row["high"], "difference"),
             with_interval(row["over_random"], row["over_random_low"], row["over_random_high"], "difference"),
-            with_interval(row["over_best"], row["over_best_low"], row["over_best_high"], "difference"),
+            with_interval(row["margin"], row["margin_low"], row["margin_high"], "difference"),
             p_value(row["p_network_free"]),
         ]
         for row in scores.verdicts.to_dict("records")
     ]
-    heads = ["method", "verdict", "score", "over random", "over the best baseline", "p (Holm)"]
+    heads = ["method", "verdict", "score", "over random", "over the hardest baseline", "p (Holm)"]
     first = scores.verdicts.iloc[0]
     basis = f"{first['replicates']:.0f} replicates, {first['n']:.0f} images"
     caption = f"Evaluator of {of} ({basis}): bits of log-loss, 95 % CI."

@@ -67,7 +67,7 @@ def read_archive(folder: Path) -> Scores:
         if "role" not in table:
             raise KeyError("an earlier version wrote them")
         pairs = pd.read_csv(folder / "comparisons.csv")
-        pairs = pairs.assign(note=pairs.get("note", pd.Series(dtype=object)).astype(object).fillna(""))
+        pairs["against"] = pairs["against"].astype(object).fillna("")  # an empty cell of a file
         per_image = pd.read_parquet(folder / "per_image.parquet")
         arrays = read_arrays(str(folder / ARRAYS))
         return _scores(table.astype({"note": object}).fillna({"note": ""}), per_image, pairs, facts, arrays)

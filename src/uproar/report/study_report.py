@@ -133,13 +133,13 @@ def _pair_part(view: StudyView) -> Part | None:
     for target, scores in view.evaluators.items():
         if len(scores.pairs):
             caption = f"Method against method by the evaluator of the {target}, bits."
-            title = f"{scores.name}: {pairs_sentence(scores.pairs, 'replicates')}"
+            title = f"{scores.name}: {pairs_sentence(scores.pairs)}"
             folds.append(Fold(title, (pairs_table(scores.pairs, caption, f"comparisons-evaluator-{target}"),)))
     for name, frame in view.comparisons.items():
         protocol = view.results.protocols[name]
         caption = f"Method against method under {protocol.label}, {view.score_name} points."
         table = pairs_table(frame, caption, f"comparisons-{slug([name])}", "points", protocol.direction)
-        folds.append(Fold(f"{protocol.label}: {pairs_sentence(frame, 'replicates')}", (table,)))
+        folds.append(Fold(f"{protocol.label}: {pairs_sentence(frame)}", (table,)))
     if view.metric_scores is not None:
         folds += pair_folds(view.metric_scores)
     text = "p is adjusted by Holm's method over the pairs of a metric."
@@ -192,14 +192,14 @@ def _claim_part(claims: list[Judgement]) -> Part | None:
 def effect(interval: Interval) -> str:
     """A number with its interval.
 
-    >>> effect(Interval(0.1234)), effect(Interval(0.1234, note="nothing varies"))
-    ('+0.123 (no interval)', '+0.123 (no interval: nothing varies)')
+    >>> effect(Interval(0.1234))
+    '+0.123 (no interval)'
     >>> effect(Interval(0.1234, 0.1, 0.2, level=0.9967)).replace("\u00a0", " ")
     '+0.123 (+0.100 to +0.200 at 99.7 %)'
     """
     ends = f"{interval.low:+.3f} to {interval.high:+.3f}{level_text(interval.level, ' at ')}"
     if interval.low != interval.low:
-        ends = f"no interval: {interval.note}" if interval.note else "no interval"
+        ends = "no interval"
     return f"{interval.value:+.3f} ({ends})".replace("-", "−")
 
 

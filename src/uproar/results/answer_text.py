@@ -10,7 +10,7 @@ from uproar.results.evidence import QUESTIONS, Evidence
 from uproar.results.flags import Kind as FlagKind
 from uproar.results.recovery import LEAST, LEAST_LOW
 from uproar.statistics.design import NETWORK_FREE
-from uproar.statistics.sample_size import required_sample_size
+from uproar.statistics.power import required_sample_size
 from uproar.wording import series
 
 if TYPE_CHECKING:

@@ -187,7 +187,7 @@ class Judgement:
 ABOUT = ("claim", "paper", "place", "says", "published", "outcome")
 NUMBERS = (
     *("what", "n", "of", "replicates", "effect", "low", "high", "level", "df", "p"),
-    *("claimed", "part", "decides", "note"),
+    *("claimed", "part", "decides"),
 )
 BEHIND = ("evidence", "reason", "task", "model")
 
@@ -196,8 +196,7 @@ def claims_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
     """One row per number behind each claim: `part` is its own outcome, `decides` whether the claim hangs on it.
 
     `low` and `high` are the interval at `level`: 95 %, and for the number that decides the level that decides; `p` is
-    that of the number lying at the nearer end of the claimed range, two-sided and alone; `note` says why there is no
-    interval, or that it is wider than the pooled variance would make it.
+    that of the number lying at the nearer end of the claimed range, two-sided and alone.
     """
     rows: list[dict[str, Any]] = []
     for one in judgements:
@@ -213,6 +212,6 @@ def _number(measure: Measure) -> dict[str, Any]:
     return {
         "what": measure.what,
         **interval.as_row("effect", with_n=True),
-        **{name: getattr(interval, name) for name in ("replicates", "level", "df", "note")},
+        **{name: getattr(interval, name) for name in ("replicates", "level", "df")},
         **{"of": measure.of, "p": measure.p, "claimed": measure.claimed, "part": measure.outcome},
     }

@@ -29,6 +29,7 @@ import pandas as pd
 from uproar.errors import UproarError
 from uproar.expression import parse
 from uproar.metrics.registry import metrics
+from uproar.statistics.comparisons import margins
 from uproar.statistics.design import BASELINE
 from uproar.types import Role
 from uproar.wording import counted
@@ -84,9 +85,11 @@ def negative_control(
     >>> negative_control("deletion", frame).sentence
     'deletion cannot judge here: no method is decidedly better than random rankings, and 1 of 2 is decidedly worse.'
     """
-    methods = frame
+    methods = frame[frame["p"].notna()] if "p" in frame else frame  # what was not tested says nothing
     if "estimator" in frame:
-        methods = frame[~frame["estimator"].map(lambda name: roles.get(name, "method")).isin(["baseline", "random"])]
+        methods = methods[
+            ~methods["estimator"].map(lambda name: roles.get(name, "method")).isin(["baseline", "random"])
+        ]
     state = _state(methods, room)
     better, worse = (int((methods["side"] == side).sum()) for side in (1, -1))
     sentence = f"{measure} {_words(methods, state, better, worse, room)}"
@@ -128,22 +131,11 @@ def metric_controls(comparisons: pd.DataFrame, values: pd.DataFrame) -> dict[str
     if comparisons.empty or roles.get(BASELINE) != "random":  # somebody's own maps may have that name
         return controls
     for metric, pairs in comparisons.groupby("metric", sort=False):
-        frame = _against_random(pairs[pairs["ranked"].astype(bool)])
+        against = margins(pairs)
+        frame = against[against["baseline"] == BASELINE].rename(columns={"method": "estimator"})
         if len(frame) and not _facts(str(metric)).get("describes"):
             controls[str(metric)] = negative_control(str(metric), frame, _room(str(metric), values), roles)
     return controls
-
-
-def _against_random(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Every method's advantage over random from the pairs of a metric: estimator, side, high."""
-    rows = []
-    for row in pairs.itertuples():
-        if BASELINE in (row.better, row.worse):
-            ahead = row.worse == BASELINE
-            name, sign = (row.better, 1) if ahead else (row.worse, -1)
-            least, most = (row.low, row.high) if row.difference >= 0 else (-row.high, -row.low)
-            rows.append((name, sign * row.side, most if ahead else -least))
-    return pd.DataFrame(rows, columns=["estimator", "side", "high"])
 
 
 def _room(metric: str, values: pd.DataFrame) -> float:

@@ -27,11 +27,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from uproar.results.controls import NegativeControl, negative_control
-from uproar.statistics.comparisons import compare_methods, method_differences
-from uproar.statistics.design import ALPHA, BASELINE
-from uproar.statistics.intervals import Interval, Measurements
-from uproar.statistics.multiple_testing import holm
-from uproar.statistics.student_t import Numbers
+from uproar.statistics.comparisons import FEWER, against_baselines, compare, margins
+from uproar.statistics.design import ALPHA, BASELINE, LEAST_REPLICATES
+from uproar.statistics.intervals import Interval, Measurements, Numbers
 from uproar.types import Role
 
 SCORE_COLUMNS = {
@@ -60,10 +58,6 @@ VERDICT_COLUMNS = {
     "over_random_df": "degrees of freedom of its t-test",
     "over_random_p": "of no difference to random, for this method alone",
     "p_random": "the same, adjusted by Holm's method over the methods",
-    "best_network_free": "the network-free ranking with the highest score",
-    "over_best": "score minus that ranking's",
-    "over_best_low": "lower end of its 95 % interval, for this pair alone",
-    "over_best_high": "upper end",
     "network_free": "the network-free ranking that decides: the one that it beats least clearly, by the largest p",
     "margin": "score minus the deciding ranking's",
     "margin_low": "lower end of its 95 % interval, for this pair alone",
@@ -75,7 +69,6 @@ VERDICT_COLUMNS = {
     "verdict": "the same in words",
     "n": "test images",
     "replicates": "replicates, each with an evaluator of its own",
-    "note": "where a difference is tested with a larger standard error than the one pooled over all rankings: which",
 }
 """The columns of `EvaluatorScores.verdicts`."""
 
@@ -91,9 +84,6 @@ IMAGE_COLUMNS = {
 
 OVERCONFIDENT = 0.05
 """Bits above the entropy that are reported: a perfect evaluator that is left nothing lies at it."""
-
-LEAST_EVALUATORS = 2
-"""Replicates that a verdict needs, each with an evaluator of its own."""
 
 VERDICTS = {
     2: "better than the best network-free ranking",
@@ -201,78 +191,59 @@ class EvaluatorScores:
         return pd.concat(frames[1:] or frames, ignore_index=True).reindex(columns=list(IMAGE_COLUMNS))
 
     @functools.cached_property
+    def comparisons(self) -> pd.DataFrame:
+        """Every method against every baseline, and every two methods; see `statistics.comparisons.COLUMNS`.
+
+        One evaluator is not tested: what it gets wrong is shared by all methods, and images do not show it.
+        """
+        names = self.of_kind("method", "baseline", "random")
+        baselines = self.of_kind("baseline", "random")
+        values = {name: self.measurements[name] for name in names}
+        return compare(values, baselines, alpha=self.alpha, single_network=False)
+
+    @property
     def pairs(self) -> pd.DataFrame:
-        """Every pair of methods, Holm over the pairs; see `statistics.comparisons.COLUMNS`."""
-        return compare_methods({name: self.measurements[name] for name in self.of_kind("method")}, True)
+        """Every pair of methods, Holm over the pairs."""
+        return self.comparisons[self.comparisons["against"] == ""].reset_index(drop=True)
 
     @functools.cached_property
     def verdicts(self) -> pd.DataFrame:
         """Every method, the best first; see VERDICT_COLUMNS.
 
         A method is better than the best network-free ranking where it is better than every one of them
-        (intersection-union: the largest p counts), adjusted by Holm's method over the methods, and decidedly better
-        than random: so that where nothing differs both questions together err no more often than the one. One
-        evaluator is not tested: what it gets wrong is shared by all methods, and images do not show it.
+        (intersection-union: the largest p counts), adjusted by Holm's method over the methods, and significantly better
+        than random.
         """
-        rows = [self._verdict(name) for name in self.of_kind("method")]
-        frame = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
-        for adjusted, alone in (("p_random", "over_random_p"), ("p_network_free", "margin_p")):
-            frame.loc[frame["replicates"] < LEAST_EVALUATORS, alone] = np.nan
-            frame[adjusted] = holm(frame[alone].to_numpy(dtype=float))
-        frame["side"] = [self._side(row) for row in frame.itertuples()]
-        frame["verdict"] = [VERDICTS[side] for side in frame["side"]]
+        table = margins(self.comparisons)
+        random = table[table["baseline"] == BASELINE].set_index("method")
+        free = against_baselines(table[table["baseline"] != BASELINE], self.alpha).set_index("method")
+        scores = self.table.set_index("estimator")
+        frame = scores.loc[self.of_kind("method"), ["score", "low", "high", "n", "replicates"]].copy()
+        parts = ((random, "over_random", "over_random_p", "p_random"), (free, "margin", "margin_p", "p_network_free"))
+        for part, name, alone, adjusted in parts:
+            part = part.reindex(frame.index)
+            frame[[name, f"{name}_low", f"{name}_high"]] = part[["margin", "low", "high"]]
+            frame[[f"{name}_df", alone, adjusted]] = part[["df", "p", "p_holm"]]
+        against_random = random["side"].reindex(frame.index).fillna(0)
+        better = free["side"].reindex(frame.index).fillna(0).astype(bool)
+        beats_random = (against_random == 1) | frame["p_random"].isna()
+        frame["side"] = np.where(better & beats_random, 2, against_random).astype(int)
+        frame["network_free"] = free["baseline"].reindex(frame.index)
+        frame["verdict"] = [
+            FEWER if row.replicates < LEAST_REPLICATES else VERDICTS[row.side] for row in frame.itertuples()
+        ]
+        frame = frame.rename_axis("estimator").reset_index()[list(VERDICT_COLUMNS)]
         return frame.sort_values("score", ascending=False, ignore_index=True)
 
     @functools.cached_property
     def differences(self) -> Mapping[tuple[str, str], Interval]:
-        """Every method against every control."""
-        controls = self.of_kind("random", "baseline")
-        pairs = [(name, control) for name in self.of_kind("method") for control in controls]
-        return method_differences(self.measurements, pairs)
-
-    def _verdict(self, name: str) -> dict[str, object]:
-        score = self.measurements[name].interval()
-        row: dict[str, object] = {
-            "estimator": name,
-            **score.as_row("score", with_n=True),
-            "replicates": score.replicates,
+        """Every method against every control: how much better it is."""
+        return {
+            (row.method, row.baseline): Interval(
+                row.margin, row.low, row.high, int(row.n), int(row.replicates), row.df, row.p
+            )
+            for row in margins(self.comparisons).itertuples()
         }
-        tested = [(name, BASELINE)] if (name, BASELINE) in self.differences else []
-        if tested:
-            random = self.differences[name, BASELINE]
-            row |= {**random.as_row("over_random", "over_random_"), "over_random_df": random.df}
-            row["over_random_p"] = random.p
-        free = self.of_kind("baseline")
-        if free:
-            best = max(free, key=lambda control: float(np.nanmean(self.measurements[control].by_replicate)))
-            row |= {"best_network_free": best, **self.differences[name, best].as_row("over_best", "over_best_")}
-        hardest = self._hardest(name, free)
-        if hardest is not None:
-            margin = self.differences[name, hardest]
-            tested.append((name, hardest))
-            p = margin.p if margin.value > 0 else 1.0
-            row |= {
-                "network_free": hardest,
-                **margin.as_row("margin", "margin_"),
-                "margin_df": margin.df,
-                "margin_p": p,
-            }
-        notes = {control: self.differences[pair].note for pair in tested for control in pair[1:]}
-        return row | {"note": "; ".join(f"against {control} it {note}" for control, note in notes.items() if note)}
-
-    def _hardest(self, name: str, controls: Sequence[str]) -> str | None:
-        """The control that a method beats least clearly."""
-
-        def evidence(control: str) -> tuple[float, float]:
-            one = self.differences[name, control]
-            return (one.p if one.value > 0 else 1.0), -one.value
-
-        return max(controls, key=evidence, default=None)
-
-    def _side(self, row: object) -> int:
-        p_free, p_random, over = (getattr(row, n) for n in ("p_network_free", "p_random", "over_random"))
-        against_random = int(np.sign(over)) if p_random <= self.alpha else 0
-        return 2 if p_free <= self.alpha and (against_random == 1 or np.isnan(p_random)) else against_random
 
 
 def mask_gain(own: Numbers, shifted: Numbers, keeps: bool) -> Numbers:

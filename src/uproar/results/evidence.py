@@ -28,9 +28,9 @@ from uproar.metrics import metrics
 from uproar.metrics.registry import family_of
 from uproar.results.controls import NegativeControl
 from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
+from uproar.statistics.comparisons import holm
 from uproar.statistics.design import ALPHA, BASELINE, LEAST_REPLICATES
 from uproar.statistics.intervals import Interval
-from uproar.statistics.multiple_testing import holm
 from uproar.wording import counted
 
 if TYPE_CHECKING:

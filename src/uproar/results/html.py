@@ -45,7 +45,7 @@ def results_html(results: Results) -> str:
     for view in results.views:
         place = f"{view.task} with {view.model}: " if several else ""
         parts.append(_sentence(place + view.answer.sentence))
-    shown = ["task", "model", "protocol", "estimator", "advantage", "adjusted", "low", "high", "n", "verdict"]
+    shown = ["task", "model", "protocol", "estimator", "advantage", "low", "high", "n", "verdict"]
     verdicts = results.verdicts
     parts.append(table_html(verdicts[[name for name in shown if name in verdicts]]))
     parts.append(_list([f"{one.audit}: {one.state}. {one.sentence}" for one in results.findings]))

@@ -276,8 +276,8 @@ class Results:
             return pd.DataFrame(columns=[*_PLACE, "replicates", "analysis", "open"])
         own = self.own_cells
         counts = own[own["status"] == "done"].groupby(_PLACE)["seed"].nunique().rename("replicates")
-        table = self.verdicts[[*_PLACE, "analysis", "side"]].join(counts, on=_PLACE)
-        return table.assign(open=table.pop("side") == 0)
+        table = self.verdicts[[*_PLACE, "analysis", "side", "verdict"]].join(counts, on=_PLACE)
+        return table.assign(open=(table.pop("side") == 0) & (table.pop("verdict") != "baseline"))
 
     @property
     def trust(self) -> pd.DataFrame:

@@ -35,10 +35,8 @@ from uproar.results.finding import Finding
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
 from uproar.statistics.areas import areas_of, tidy_curves
-from uproar.statistics.comparisons import compare_pairs
 from uproar.statistics.design import BASELINE
-from uproar.statistics.sequential import sequential
-from uproar.statistics.verdicts import compare, intervals
+from uproar.statistics.verdicts import compare_pairs, compare_with_baseline, intervals, sequential
 from uproar.types import Role
 
 if TYPE_CHECKING:
@@ -127,7 +125,7 @@ class StudyView:
 
     @functools.cached_property
     def verdicts(self) -> Mapping[str, pd.DataFrame]:
-        """Every estimator's advantage over random and the verdict, best first, as `compare` gives them.
+        """Every estimator's advantage over random and the verdict, best first (`compare_with_baseline`).
 
         An evaluator judges by its score: its verdicts are in `evaluators`.
         In a study that ran until it was decided each verdict is that of the interim analysis which decided it.
@@ -137,9 +135,10 @@ class StudyView:
             names = set(curves["estimator"])
             if BASELINE not in names or len(names) < 2:
                 return pd.DataFrame()
+            others = [name for name in names if self.roles.get(name) == "baseline"]
             if self.results.until_decided:
-                return sequential(curves, BASELINE, higher_is_better, analyses=self.results.interim_analyses)
-            return compare(curves, BASELINE, higher_is_better)
+                return sequential(curves, BASELINE, higher_is_better, self.results.interim_analyses, others)
+            return compare_with_baseline(curves, BASELINE, higher_is_better, others=others)
 
         return {name: self._counted(frame, name) for name, frame in self._by_protocol(against_baseline).items()}
 
@@ -187,7 +186,8 @@ class StudyView:
             methods = curves[curves["estimator"] != BASELINE]
             if methods["estimator"].nunique() < 2:
                 return pd.DataFrame()
-            return compare_pairs(methods, higher_is_better, self.results.comparison_alpha)
+            baselines = [name for name, role in self.roles.items() if role == "baseline"]
+            return compare_pairs(methods, higher_is_better, self.results.comparison_alpha, baselines)
 
         return self._by_protocol(pairs)
 

@@ -11,16 +11,15 @@ import pandas as pd
 
 from uproar.errors import UproarError
 from uproar.remaining_time import duration
-from uproar.results.evaluator import LEAST_EVALUATORS, EvaluatorBits, EvaluatorScores
+from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.runs.execute import run_to_end
+from uproar.statistics.design import LEAST_REPLICATES
 from uproar.storage.store import Store
 from uproar.study.cost_estimate import estimate
 from uproar.study.executors import workers
 from uproar.study.progress import Listener
-from uproar.study.settings import Setting
-from uproar.study.spec import Study, study_of
+from uproar.study.spec import study_of
 
-REPLICATES = 3
 PROTOCOLS = ("evaluator", "evaluator:model")
 
 
@@ -43,7 +42,7 @@ def evaluations_of(
     settings |= {
         "plugins": tuple(plugins),
         "protocols": PROTOCOLS,
-        "seeds": tuple(range(seed, seed + REPLICATES)),
+        "seeds": tuple(range(seed, seed + LEAST_REPLICATES)),
         "checks": (),  # who chooses has made them
     }
     try:
@@ -51,7 +50,8 @@ def evaluations_of(
         end = budget
         if budget is not None:
             begun = time.perf_counter()
-            study, seconds, longest = _in_time(study, store, budget)
+            cost = estimate(study, Store(store), workers(None, study.device), {})
+            seconds, longest = cost.seconds, max((each for _, each in cost.jobs.values()), default=0.0)
             if seconds > budget:
                 return {}, _too_long(seconds, budget)
             end = max(budget - longest - (time.perf_counter() - begun), 1.0)  # what begins then ends in time
@@ -62,7 +62,7 @@ def evaluations_of(
     finished = _finished(evaluations)
     if _cut_short(results.table):
         said = _over(finished, budget)
-        return (evaluations if finished >= LEAST_EVALUATORS else {}), said
+        return (evaluations if finished >= LEAST_REPLICATES else {}), said
     reasons = results.problems
     why = next((reason.rstrip(".") for reason in reasons["reason"] if isinstance(reason, str) and reason), "")
     if not evaluations:
@@ -71,22 +71,10 @@ def evaluations_of(
     return evaluations, f"The evaluator has not judged {', '.join(unjudged)}: {why}." if unjudged and why else ""
 
 
-def _in_time(study: Study, store: str, budget: float) -> tuple[Study, float, float]:
-    """The study with as many evaluators as there is time for, at least the fewest; its seconds, the longest job's."""
-    rates: dict[Setting, float] = {}
-    for replicates in range(REPLICATES, LEAST_EVALUATORS - 1, -1):
-        part = study.with_changes(seeds=list(study.seeds[:replicates]))
-        cost = estimate(part, Store(store), workers(None, part.device), rates)
-        longest = max((each for _, each in cost.jobs.values()), default=0.0)
-        if cost.seconds <= budget:
-            break
-    return part, cost.seconds, longest
-
-
 def _too_long(seconds: float, budget: float) -> str:
     """Why no evaluator begins, and which budget would do: evaluators have half of it."""
     return (
-        f"No evaluator was asked: {LEAST_EVALUATORS}, the least that can be tested, take about {duration(seconds)} "
+        f"No evaluator was asked: {LEAST_REPLICATES}, the least that can be tested, take about {duration(seconds)} "
         f"here, and {duration(budget)} were left. `--budget {math.ceil(2.2 * seconds / 60)}m` should do."
     )
 
@@ -104,10 +92,10 @@ def _finished(evaluations: Mapping[str, EvaluatorBits]) -> int:
 
 def _over(finished: int, budget: float | None) -> str:
     """What to do where the time was over: the one account of it."""
-    enough = finished >= LEAST_EVALUATORS
-    least = "" if enough else f", and {LEAST_EVALUATORS} are the least that can be tested: no evaluator judged"
+    enough = finished >= LEAST_REPLICATES
+    least = "" if enough else f", and {LEAST_REPLICATES} are the least that can be tested: no evaluator judged"
     longer = "" if budget is None else f" (`--budget {_minutes(budget, finished)}m` should do)"
-    counted_ones = f"{finished} of {REPLICATES} evaluators"
+    counted_ones = f"{finished} of {LEAST_REPLICATES} evaluators"
     return f"The time was over after {counted_ones}{least}. The same command with more time goes on{longer}."
 
 
@@ -115,7 +103,7 @@ def _minutes(budget: float, finished: int) -> int:
     """Minutes of a budget that is enough for all evaluators, which have half of it, at the pace so far.
 
     >>> _minutes(60, 1), _minutes(60, 0)
-    (6, 12)
+    (10, 20)
     """
-    evaluators = REPLICATES if finished else 2 * REPLICATES
+    evaluators = LEAST_REPLICATES if finished else 2 * LEAST_REPLICATES
     return math.ceil(2 * budget * evaluators / max(finished, 1) / 60)

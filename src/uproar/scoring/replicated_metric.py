@@ -18,7 +18,7 @@ from uproar.metrics.probe import fractions_of, has_curve
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, why_unranked, with_rank
 from uproar.scoring.evaluation import RESAMPLED, Evaluation
 from uproar.statistics.bootstrap import resampled_images
-from uproar.statistics.comparisons import compare_methods
+from uproar.statistics.comparisons import compare
 from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, half_width, nanmean
 from uproar.types import Role
 
@@ -93,7 +93,7 @@ class ReplicatedMetric:
                 "n": self.images,
                 "nan": self.undefined,
                 "tied": self.tied,
-                "note": self.note or interval.note,
+                "note": self.note,
                 "higher_is_better": self.higher_is_better,
             }
         )
@@ -133,7 +133,7 @@ def scores_of(
         if not methods:
             continue
         rows += [{"role": roles.get(method, "method"), **one.row(method)} for method, one in methods.items()]
-        pairs.append(_compared(call, methods))
+        pairs.append(_compared(call, methods, roles))
         lines = {method: one.line for method, one in methods.items() if one.line is not None}
         if lines:
             curves[str(call)] = Curves(np.asarray(fractions_of(call, tuple(shape))), lines)
@@ -151,11 +151,12 @@ def scores_of(
     )
 
 
-def _compared(call: Call, methods: Mapping[str, ReplicatedMetric]) -> pd.DataFrame:
-    """All pairs of methods under one metric, the better one first, Holm over the pairs."""
+def _compared(call: Call, methods: Mapping[str, ReplicatedMetric], roles: Mapping[str, Role]) -> pd.DataFrame:
+    """Every method against every baseline and every two methods under one metric, the better one first."""
     unranked = {method: why_unranked(one.images, one.undefined) for method, one in methods.items()}
     first, measurements = next(iter(methods.values())), {method: one.measurements for method, one in methods.items()}
-    frame = compare_methods(measurements, first.higher_is_better, unranked, _range(call, first.kind))
+    baselines = [method for method in methods if roles.get(method) in ("baseline", "random")]
+    frame = compare(measurements, baselines, first.higher_is_better, unranked)
     frame.insert(0, "metric", str(call))
     return frame
 

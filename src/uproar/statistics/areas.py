@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from uproar.errors import BadInput
-from uproar.statistics.student_t import Numbers
+from uproar.statistics.intervals import Numbers
 
 if TYPE_CHECKING:
     import pandas as pd

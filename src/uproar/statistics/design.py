@@ -34,7 +34,7 @@ def random_rankings_for(estimators: int) -> int:
 
 
 ALPHA = 0.05
-"""Family-wise error rate of the verdicts of one protocol or metric."""
+"""Family-wise error rate of the verdicts of one metric."""
 
 LEAST_REPLICATES = 5
 """Replicates that a verdict needs; fewer are shown with intervals and without one."""
@@ -42,7 +42,7 @@ LEAST_REPLICATES = 5
 LEVEL = 0.95
 """Confidence level of an interval."""
 
-INTERIM_ANALYSES = (3, 5, 8, 13, 20)
+INTERIM_ANALYSES = (5, 8, 13, 20)
 """Numbers of replicates at which a sequential study is analysed, fixed before the first analysis."""
 
 
@@ -50,6 +50,6 @@ def planned_analyses(replicates: int) -> tuple[int, ...]:
     """The interim analyses of a sequential study that has so many replicates at most; the last is its end.
 
     >>> planned_analyses(5), planned_analyses(20)
-    ((3, 5), (3, 5, 8, 13, 20))
+    ((5,), (5, 8, 13, 20))
     """
     return tuple(n for n in INTERIM_ANALYSES if n <= replicates)

@@ -1,72 +1,34 @@
-"""Confidence intervals: the class that holds one, and Student's t for means over replicates, over images, over both.
+"""Confidence intervals: Student's t over replicates, over images, over both; Wilson's for a share.
 
-The value of replicate s on image i is modelled as mu + a_s + b_i + e_si: every replicate sees the same images. The mean
-over both has the variance of the replicates' means divided by their number, plus the variance of the images' means
-divided by theirs. The sum counts the part of e twice, so that an interval is a little too wide and never too narrow.
-The squares of the half widths that each variance alone would give add up (`cautious_df`). With one replicate only the
-variance between images is left. The mean of values that lie between two bounds has an interval that is symmetric on the
-logit scale (`bounded_interval`): near a bound replicates and images are skewed, and a symmetric interval misses.
+The difference (or value) of replicate s on image i is modelled as mu + a_s + b_i + e_si: every replicate sees the same
+images, so that neither replicates nor images alone show how uncertain the mean is. Its variance is
+
+    var(means of the replicates) / replicates  +  var(means of the images) / images
+
+The residual e is counted twice: the interval is a little too wide rather than too narrow. The quantile of Student's t
+is the mean of those of both parts, weighted with their variances (Cochran and Cox 1950), and the degrees of freedom are
+the ones that have it; Satterthwaite's are too many where few networks vary most. With one replicate only the variance
+between images is left, with one number per replicate only that between replicates. A statistic that is no mean over
+images has its second variance from resamples of the images.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from uproar.statistics.design import LEVEL
-from uproar.statistics.logit_scale import logit_mean
-from uproar.statistics.student_t import Numbers, cautious_df, satterthwaite, t_quantile, two_sided_p
 
-Scale = Literal["linear", "fisher", "logit", "angle"]
-"""On which scale an interval is symmetric: the estimate's own, arctanh of a correlation, the logit between limits, the
-arcsine of the correlation behind a signed R²."""
+Numbers = NDArray[np.float64]
 Limits = tuple[float, float]
 UNLIMITED: Limits = (-math.inf, math.inf)
-_NEAR_ONE = 1 - 1e-12
+SHARES: Limits = (0.0, 1.0)
 ROUNDING = 1e-12
 """Values that vary by less than this share of the largest do not vary: the rest is rounding."""
-NO_SPREAD = "the replicates do not vary at all: are they copies of one run?"
-"""Why there is no interval and no test over replicates."""
-SAME_EVERYWHERE = "the same in every image: it has no interval, and p is that of as many equal signs"
-"""Why there is no interval over the images of one replicate."""
-
-
-def to_fisher(correlation: ArrayLike) -> Numbers:
-    """Fisher's z of correlations; finite for 1 and -1 too."""
-    return np.asarray(np.arctanh(np.clip(correlation, -_NEAR_ONE, _NEAR_ONE)))
-
-
-def _to_logit(value: float, limits: Limits) -> float:
-    return float(scipy.special.logit((value - limits[0]) / (limits[1] - limits[0])))
-
-
-def _from_logit(value: float, limits: Limits) -> float:
-    return limits[0] + (limits[1] - limits[0]) * float(scipy.special.expit(value))
-
-
-def to_angle(value: float) -> float:
-    """The arcsine of a correlation, of its square with the correlation's sign."""
-    return math.copysign(math.asin(math.sqrt(min(abs(value), 1.0))), value)
-
-
-def _from_angle(angle: float) -> float:
-    correlation = math.sin(min(max(angle, -math.pi / 2), math.pi / 2))
-    return correlation * abs(correlation)
-
-
-_SCALES: dict[Scale, tuple[Callable[[float, Limits], float], Callable[[float, Limits], float]]] = {
-    "linear": (lambda value, _: value, lambda value, _: value),
-    "fisher": (lambda value, _: float(to_fisher(value)), lambda value, _: math.tanh(value)),
-    "logit": (_to_logit, _from_logit),
-    "angle": (lambda value, _: to_angle(value), lambda angle, _: _from_angle(angle)),
-}
-"""To the scale, and back; the second argument is the range of what is estimated."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +46,16 @@ class Interval:
     """How many values it rests on: images, or replicates where there are no images."""
     replicates: int = 1
     df: float = math.nan
-    """Degrees of freedom of the t quantile; NaN for an interval that is not Student's."""
+    """Degrees of freedom of Student's t; NaN for an interval that is not Student's."""
     p: float = math.nan
     """Two-sided p of "the value is 0"; NaN where there is no test."""
     level: float = LEVEL
-    scale: Scale = "linear"
     limits: Limits = UNLIMITED
-    """The range of what is estimated, where ends were cut to it or lie in it by their scale."""
+    """The range of what is estimated: the ends are cut at it."""
     error: float = math.nan
-    """The standard error on the scale, where it does not follow from the ends."""
-    centre: float = math.nan
-    """The middle of the interval on the scale, where it is not the value."""
-    note: str = ""
-    """Why it has no ends, or that its standard error is larger than the pooled one (`twoway.own_error_note`)."""
+    """The standard error, where it does not follow from the ends because these were cut."""
+    wilson: bool = False
+    """Whether it is Wilson's interval of a share of n."""
 
     @property
     def side(self) -> int:
@@ -110,30 +69,21 @@ class Interval:
 
     @property
     def standard_error(self) -> float:
-        """The standard error on the interval's scale; without degrees of freedom that of a normal interval."""
-        if math.isfinite(self.error):
-            return self.error
-        return (self._to(self.high) - self._to(self.low)) / 2 / float(t_quantile(self._df, self.level))
+        """The standard error; of an interval without degrees of freedom that of a normal one with these ends."""
+        return self.error if math.isfinite(self.error) else self.half_width / float(t_quantile(self._df, self.level))
 
     @property
     def _df(self) -> float:
         return math.inf if math.isnan(self.df) else self.df
 
-    @property
-    def _middle(self) -> float:
-        return self._to(self.value) if math.isnan(self.centre) else self.centre
-
-    def _to(self, value: float) -> float:
-        return _SCALES[self.scale][0](value, self.limits)
-
     def p_against(self, bound: float) -> float:
-        """Two-sided p of "the value is `bound`"; without degrees of freedom that of a normal interval."""
+        """Two-sided p of "the value is `bound`"."""
         if math.isnan(self.low):
             return math.nan
-        error = self.standard_error
+        error = math.sqrt(max(bound * (1 - bound), 0) / self.n) if self.wilson else self.standard_error
         if self.value == bound or not error > 0:
             return float(self.value == bound)
-        return float(two_sided_p(self._middle - self._to(bound), error, self._df))
+        return float(two_sided_p(self.value - bound, error, self._df))
 
     def at_level(self, level: float) -> Interval:
         """The same estimate with its interval at another confidence level.
@@ -141,21 +91,18 @@ class Interval:
         >>> print(mean_interval([0.4, 0.5, 0.6]).at_level(0.99))
         0.50 [-0.07, 1.07]
         """
-        return replace(self._with_half(self._df, level), level=level) if math.isfinite(self.low) else self
-
-    def _with_half(self, df: float, level: float) -> Interval:
-        """With the ends that a t quantile gives, inside the limits."""
-        back, error = _SCALES[self.scale][1], self.standard_error
-        half, middle = error * float(t_quantile(df, level)), self._middle
-        ends = (back(end, self.limits) for end in (middle - half, middle + half))
-        low, high = (min(max(end, self.limits[0]), self.limits[1]) for end in ends)
-        if self.scale == "logit":  # its middle is not the value, which may be a limit itself
-            low, high = min(low, self.value), max(high, self.value)
-        return replace(self, low=low, high=high, error=error)
+        if math.isnan(self.low):
+            return self
+        if self.wilson:
+            return replace(share_interval(self.value, self.n, level), replicates=self.replicates)
+        error = self.standard_error
+        half = error * float(t_quantile(self._df, level))
+        low, high = np.clip((self.value - half, self.value + half), *self.limits)
+        return replace(self, low=float(low), high=float(high), level=level, error=error)
 
     def __neg__(self) -> Interval:
         limits = (-self.limits[1], -self.limits[0])
-        return replace(self, value=-self.value, low=-self.high, high=-self.low, limits=limits, centre=-self.centre)
+        return replace(self, value=-self.value, low=-self.high, high=-self.low, limits=limits)
 
     def clipped(self, low: float, high: float) -> Interval:
         """The same with ends inside the range of what is estimated."""
@@ -201,50 +148,51 @@ class Measurements:
             return Measurements(by_image)
         return Measurements(by_image, self.statistic - other.statistic, self.resampled - other.resampled)
 
-    def where(self, other: Measurements) -> Measurements:
-        """The same on the images and in the replicates where another has a value too."""
-        by_image = np.where(np.isfinite(other.by_image), self.by_image, np.nan)
-        if self.statistic is None or other.statistic is None:
-            return replace(self, by_image=by_image)
-        return replace(self, statistic=np.where(np.isfinite(other.statistic), self.statistic, np.nan))
-
     @property
     def by_replicate(self) -> Numbers:
         """(replicates,): the metric's number of each replicate."""
         return nanmean(self.by_image, 1) if self.statistic is None else self.statistic
 
-    def interval(self, between: tuple[float, float] | None = None, limits: Limits = UNLIMITED) -> Interval:
+    def interval(self, limits: Limits = UNLIMITED) -> Interval:
         """The mean over replicates with an interval that allows for other replicates and other images.
 
-        `between` is the variance of that mean over replicates with its degrees of freedom, where it is known better
-        than from these replicates alone; `limits` the range of the metric, for the interval of a single value
-        (`bounded_interval`). Images and replicates without a value are left out; `n` counts the images that have one in
-        any replicate.
+        Images and replicates without a value are left out; `n` counts the images that have one in any replicate.
+        `limits` are the range of the metric. A share of the images (0/1 values) of one network, or one that does not
+        vary between networks, has Wilson's interval.
         """
-        by_replicate, variance, n = self.components()
-        if between is None and np.isfinite(limits).all():
-            return bounded_interval(by_replicate, variance, n, limits)
-        interval = replicated_interval(by_replicate, variance, n, between)
-        return interval if limits == UNLIMITED else interval.clipped(*limits)
+        numbers = self.by_replicate
+        numbers = numbers[np.isfinite(numbers)]
+        if self.statistic is not None and self.resampled is not None:
+            drawn = self.resampled[np.isfinite(self.statistic)]
+            interval = resampled_interval(numbers, drawn, self.by_image.shape[1])
+            return interval.clipped(*limits) if limits != UNLIMITED else interval
+        by_image = nanmean(self.by_image, 0)
+        by_image = by_image[np.isfinite(by_image)]
+        n, binary = len(by_image), limits == SHARES and set(np.unique(by_image)) <= {0.0, 1.0}
+        if binary and n and (len(numbers) == 1 or np.ptp(by_image) == 0):
+            return replace(share_interval(float(by_image.mean()), n), replicates=len(numbers))
+        variance = float(by_image.var(ddof=1) / n) if n > 1 else math.nan
+        interval = replicated_interval(numbers, variance, n)
+        return interval.clipped(*limits) if limits != UNLIMITED else interval
 
-    def components(self) -> tuple[Numbers, float, int]:
-        """The number of each replicate, the variance of their mean over images, and how many images there are."""
-        if self.statistic is None or self.resampled is None:
-            return _crossed(self.by_image)
-        used = np.isfinite(self.statistic)
-        n = self.by_image.shape[1]  # all images make a statistic, also where it has no value of a single one
-        draws = self.resampled[used].mean(0) if used.any() else np.zeros(0)
-        draws = draws[np.isfinite(draws)]
-        return self.statistic[used], float(draws.var(ddof=1)) if len(draws) > 1 else math.nan, n
 
-
-def t_interval(value: float, error: float, df: float, n: int) -> Interval:
-    """Student's interval of a value over n replicates, from its standard error; NaN ends and p without one."""
+def t_interval(value: float, error: float, df: float, n: int, replicates: int | None = None) -> Interval:
+    """Student's interval of a value, from its standard error; NaN ends and p without one."""
+    replicates = n if replicates is None else replicates
     if not error > 0:
-        return Interval(float(value), n=n, replicates=n, note=NO_SPREAD if n > 1 else "")
-    half = float(t_quantile(df) * error)
-    p = float(two_sided_p(value, error, df))
-    return Interval(float(value), float(value) - half, float(value) + half, n, n, float(df), p)
+        return Interval(float(value), n=n, replicates=replicates)
+    half, p = float(t_quantile(df) * error), float(two_sided_p(value, error, df))
+    return Interval(float(value), float(value) - half, float(value) + half, n, replicates, float(df), p)
+
+
+def share_interval(share: float, n: int, level: float = LEVEL) -> Interval:
+    """Wilson's interval of a share of n.
+
+    >>> print(share_interval(1.0, 20))
+    1.00 [0.84, 1.00]
+    """
+    ends = scipy.stats.binomtest(round(share * n), n).proportion_ci(level, method="wilson")
+    return Interval(share, float(ends.low), float(ends.high), n, level=level, limits=SHARES, wilson=True)
 
 
 def mean_interval(values: ArrayLike, exact: bool = False) -> Interval:
@@ -263,35 +211,23 @@ def mean_interval(values: ArrayLike, exact: bool = False) -> Interval:
     n, mean = len(finite), float(finite.mean()) if len(finite) else math.nan
     if n > 1 and finite.std() > ROUNDING * np.abs(finite).max():
         return t_interval(mean, float(finite.std(ddof=1) / math.sqrt(n)), n - 1, n)
-    return Interval(mean, mean, mean, n, n) if n > 1 and exact else t_interval(mean, math.nan, math.nan, n)
+    return Interval(mean, mean, mean, n, n) if n > 1 and exact else Interval(mean, n=n, replicates=n)
 
 
-def crossed_mean(values: ArrayLike, between: tuple[float, float] | None = None, worst: float | None = None) -> Interval:
+def crossed_mean(values: ArrayLike, worst: float | None = None) -> Interval:
     """The mean of (replicates, images) values, with NaN left out; one replicate gives the t-interval over images.
 
-    `between`: see `Measurements.interval`. Values that do not vary have no interval; with `worst` they have that of one
-    more image with this value: networks that were always right may get the next image wrong.
+    Values that do not vary have no interval; with `worst` they have that of one more image with this value: networks
+    that were always right may get the next image wrong.
 
     >>> print(crossed_mean([[0.0, 0.5, 1.0]]))
     0.50 [-0.74, 1.74]
-    >>> print(crossed_mean(np.ones((3, 20))), crossed_mean(np.ones((3, 20)), worst=0.0))
-    1.00 [nan, nan] 1.00 [0.85, 1.05]
     """
-    mean = replicated_interval(*_crossed(values), between)
+    table = np.atleast_2d(np.asarray(values, dtype=float))
+    mean = Measurements(table).interval()
     if worst is None or math.isfinite(mean.low):
         return mean
-    table = np.atleast_2d(np.asarray(values, dtype=float))
-    with_one = replicated_interval(*_crossed(np.c_[table, np.full(len(table), worst)]), between)
-    return replace(with_one, value=mean.value, n=mean.n, centre=with_one.value)
-
-
-def _crossed(values: ArrayLike) -> tuple[Numbers, float, int]:
-    """Of (replicates, images) values: the replicates' means, the variance of the images' mean, how many images."""
-    table = np.atleast_2d(np.asarray(values, dtype=float))
-    by_replicate, by_image = nanmean(table, 1), nanmean(table, 0)
-    by_replicate, by_image = by_replicate[np.isfinite(by_replicate)], by_image[np.isfinite(by_image)]
-    n = len(by_image)
-    return by_replicate, float(by_image.var(ddof=1) / n) if n > 1 else math.nan, n
+    return replace(Measurements(np.c_[table, np.full(len(table), worst)]).interval(), value=mean.value, n=mean.n)
 
 
 def ratio_interval(numerator: Numbers, denominator: Numbers) -> Interval:
@@ -303,16 +239,22 @@ def ratio_interval(numerator: Numbers, denominator: Numbers) -> Interval:
     scale = float(denominator.mean())
     ratio = float(numerator.mean()) / scale
     residual = crossed_mean((numerator - ratio * denominator) / scale)
-    return Interval(ratio, ratio + residual.low - residual.value, ratio + residual.high - residual.value)
+    ends = ratio + residual.low, ratio + residual.high
+    return Interval(ratio, *ends, residual.n, residual.replicates, residual.df)
 
 
-def replicated_interval(
-    by_replicate: ArrayLike, image_variance: float, images: int, between: tuple[float, float] | None = None
-) -> Interval:
-    """The mean of one number per replicate; `image_variance` is its variance over samples of the images.
+def resampled_interval(by_replicate: ArrayLike, resampled: ArrayLike, images: int) -> Interval:
+    """The mean of a statistic of each replicate, with its (replicates, draws) values for resamples of the images.
 
-    Where nothing varies there is no interval, and with several replicates no test; of one replicate p is that of as
-    many equal signs as there are images.
+    All replicates share the resamples; the standard error over images is the standard deviation of the mean's draws.
+    """
+    draws = nanmean(resampled, 0)
+    draws = draws[np.isfinite(draws)]
+    return replicated_interval(by_replicate, float(draws.var(ddof=1)) if len(draws) > 1 else math.nan, images)
+
+
+def replicated_interval(by_replicate: ArrayLike, image_variance: float, images: int) -> Interval:
+    """The mean of one number per replicate; `image_variance` is the variance of that mean over samples of the images.
 
     >>> interval = replicated_interval([0.4, 0.5, 0.6], 0.0, 100)
     >>> round(interval.value, 3), round(interval.low, 3), round(interval.high, 3), round(interval.df, 3)
@@ -320,65 +262,45 @@ def replicated_interval(
     """
     values = np.asarray(by_replicate, dtype=float)
     mean = float(values.mean()) if values.size else math.nan
-    error, df = (float(part) for part in standard_error(values, image_variance, images, between))
-    if error <= ROUNDING * np.abs(values).max(initial=0):
-        if len(values) > 1:
-            return Interval(mean, n=images, replicates=len(values), note=NO_SPREAD)
-        return Interval(mean, n=images, p=2.0 ** (1 - images) if mean else 1.0, note=SAME_EVERYWHERE)
-    half = float(t_quantile(max(df, 1))) * error
-    p = float(two_sided_p(mean, error, df))
-    return Interval(mean, mean - half, mean + half, images, len(values), df, p)
+    error, df = (float(part) for part in standard_error(values, image_variance, images))
+    varies = error > ROUNDING * np.abs(values).max(initial=0)
+    return t_interval(mean, error if varies else math.nan, df, images, len(values))
 
 
-def bounded_interval(by_replicate: ArrayLike, image_variance: float, images: int, limits: Limits) -> Interval:
-    """The mean of one number per replicate, each a mean of values between two limits; symmetric on the logit scale.
-
-    The value is the plain mean, which the interval holds; see `logit_mean`. Values that are all the same inside the
-    limits have no interval.
-
-    >>> print(bounded_interval([0.97, 0.99, 0.95], 0.0001, 200, (0, 1)))
-    0.97 [0.78, 1.00]
-    >>> print(bounded_interval([0.0], 0.0, 20, (0, 1)))
-    0.00 [0.00, 0.34]
-    """
-    values, span = np.asarray(by_replicate, dtype=float), limits[1] - limits[0]
-    plain = Interval(float(values.mean()) if values.size else math.nan, n=images, replicates=len(values))
-    if images < 2 or not math.isfinite(plain.value + image_variance):
-        return plain
-    shares = np.clip((values - limits[0]) / span, 0, 1)
-    centre, error, df = (float(part) for part in logit_mean(shares, image_variance / span**2, images))
-    if not error > ROUNDING:  # all values are the same, and none of the bounds
-        return replace(plain, note=NO_SPREAD)
-    interval = replace(plain, df=df, scale="logit", limits=limits, error=error, centre=centre, low=plain.value)
-    interval = interval.at_level(LEVEL)
-    return replace(interval, p=interval.p_against(0.0)) if limits[0] <= 0 <= limits[1] else interval
+def standard_error(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> tuple[Numbers, Numbers]:
+    """Standard error of the mean over the first axis, and its degrees of freedom (Cochran and Cox)."""
+    values, n = np.asarray(by_replicate, dtype=float), np.asarray(images, dtype=float)
+    within = np.where(n > 1, np.asarray(image_variance, dtype=float), np.nan)
+    replicates = len(values)
+    between = values.var(0, ddof=1) / replicates if replicates > 1 else np.zeros_like(within)
+    total = np.asarray(between + within)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        quantile = (between * t_quantile(max(replicates - 1, 1)) + within * t_quantile(n - 1)) / total
+        df = scipy.special.stdtridf((1 + LEVEL) / 2, quantile)
+    return np.asarray(np.sqrt(total)), np.asarray(df if replicates > 1 else np.broadcast_to(n - 1, total.shape))
 
 
 def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> Numbers:
     """Half the width of the 95 % interval of the mean over the first axis; NaN where nothing can be said."""
     error, df = standard_error(by_replicate, image_variance, images)
-    return np.asarray(t_quantile(np.maximum(df, 1)) * error)
+    return np.asarray(t_quantile(df) * error)
 
 
-def standard_error(
-    by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike, between: tuple[float, float] | None = None
-) -> tuple[Numbers, Numbers]:
-    """Standard error of the mean over the first axis, and its degrees of freedom.
+def t_quantile(df: ArrayLike, level: float = LEVEL) -> Numbers:
+    """Half width, in standard errors, of a two-sided t-interval; NaN without degrees of freedom."""
+    return np.asarray(-scipy.special.stdtrit(_positive(df), (1 - level) / 2))
 
-    With a variance between replicates that is known from more than these (`between`), Satterthwaite's; from these
-    replicates alone those of `cautious_df`.
-    """
-    values, n = np.asarray(by_replicate, dtype=float), np.asarray(images, dtype=float)
-    replicates = len(values)
-    within = np.where(n > 1, np.asarray(image_variance, dtype=float), np.nan)
-    if between is not None and math.isfinite(between[0]):
-        variance, df = satterthwaite(between, (within, n - 1))
-    elif replicates > 1:
-        own = values.var(0, ddof=1) / replicates
-        variance, df = own + within, cautious_df((own, replicates - 1), (within, n - 1))
-    else:
-        variance, df = satterthwaite((within, n - 1))
-    return np.asarray(np.sqrt(variance)), df
+
+def two_sided_p(difference: ArrayLike, error: ArrayLike, df: ArrayLike) -> Numbers:
+    """Two-sided p of a t-test; NaN without a standard error or degrees of freedom."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.abs(difference) / np.asarray(error, dtype=float)
+    return np.asarray(2 * scipy.special.stdtr(_positive(df), -t))
+
+
+def _positive(df: ArrayLike) -> Numbers:
+    """Degrees of freedom as scipy takes them: NaN where there are none."""
+    return np.where(np.asarray(df) > 0, df, np.nan)
 
 
 def nanmean(values: ArrayLike, axis: int = 0) -> Numbers:

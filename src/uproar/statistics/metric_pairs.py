@@ -9,11 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from uproar.statistics.correlation import association_matrix, partial_spearman, rank_correlations
+from uproar.statistics.comparisons import holm
+from uproar.statistics.correlation import association_matrix, partial_spearman, row_correlations
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import Interval, crossed_mean, nanmean, standard_error
-from uproar.statistics.multiple_testing import holm
-from uproar.statistics.student_t import Numbers, t_quantile, two_sided_p
+from uproar.statistics.intervals import (
+    Interval,
+    Numbers,
+    crossed_mean,
+    nanmean,
+    standard_error,
+    t_quantile,
+    two_sided_p,
+)
 
 DRAWS = 100
 """Resamples of the images for the interval of a correlation."""
@@ -92,7 +99,7 @@ def within_images(a: Numbers, b: Numbers) -> Interval:
 
     The interval has the variance between replicates and that between images.
     """
-    return crossed_mean(np.array([rank_correlations(x.T, y.T) for x, y in zip(a, b, strict=True)]))
+    return crossed_mean(np.array([row_correlations(x.T, y.T) for x, y in zip(a, b, strict=True)]))
 
 
 def per_estimator(data: ValuesPerImage) -> pd.DataFrame:

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from uproar.statistics.bootstrap import percentile_interval, resampled_images
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import Interval
-from uproar.statistics.student_t import Numbers
-from uproar.statistics.verdicts import POWER
+from uproar.statistics.intervals import Interval, Numbers, nanmean
+from uproar.statistics.power import POWER, detectable
 
 POWER_Z = float(scipy.special.ndtri([1 - ALPHA / 2, POWER]).sum())
 """Standard errors that a difference must measure to be seen at 5 %, two-sided, in 80 % of samples."""
@@ -81,15 +79,7 @@ def recovery_of_images(values: ArrayLike) -> Recovery:
     table = np.asarray(values, dtype=float)
     n = table.shape[1]
     rows = resampled_images(n).numpy()
-    return recovery(_means(table), np.stack([_means(row[rows]) for row in table]), n)
-
-
-def _means(values: Numbers) -> Numbers:
-    """Means over the last axis of what is defined; NaN where nothing is."""
-    defined = np.isfinite(values)
-    count = defined.sum(-1)
-    total = np.where(defined, values, 0.0).sum(-1)
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+    return recovery(nanmean(table, 1), np.stack([nanmean(row[rows], 1) for row in table]), n)
 
 
 def _signs(differences: Numbers) -> Numbers:
@@ -132,6 +122,5 @@ def _replicates(differences: Numbers) -> float:
     if spread < 1e-9:
         return 2.0
     numbers = np.arange(2, MOST_REPLICATES + 1)
-    critical = stats.t.ppf(1 - ALPHA / 2, numbers - 1)
-    seen = stats.nct.sf(critical, numbers - 1, np.sqrt(numbers) * mean / spread) >= POWER
+    seen = mean >= detectable(spread / np.sqrt(numbers), numbers - 1)
     return float(numbers[seen.argmax()]) if seen.any() else MOST_REPLICATES

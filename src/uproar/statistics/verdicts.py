@@ -1,73 +1,62 @@
-"""Verdicts from replicated curves: better than the baseline, worse, or cannot tell.
+"""Retrained metrics (ROAR, KAR): areas under replicated curves, compared by paired t-tests over replicates.
 
 The input is a tidy table of one protocol with the columns `estimator`, `replicate`, `fraction` and `value`. Each curve
-becomes one area; `twoway.py` has the model of their variance and the test.
+becomes one area, over the fractions that every estimator has. A study may be analysed several times while replicates
+are added (`sequential`): every planned analysis has an equal share of the error rate, so that all of them together err
+no more often than one test would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
-from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEVEL
-from uproar.statistics.intervals import NO_SPREAD
-from uproar.statistics.multiple_testing import check_share, holm, interim_alpha, sides
-from uproar.statistics.student_t import t_quantile
-from uproar.statistics.twoway import Contrasts, contrasts, noncentrality, own_error_note
+from uproar.statistics.comparisons import FEWER, compare, holm, paired_difference, sides
+from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEAST_REPLICATES
+from uproar.statistics.intervals import t_quantile
+from uproar.statistics.power import detectable
 from uproar.wording import counted
 
 COLUMNS = (
     *("estimator", "n", "area", "baseline_area", "advantage", "low", "high", "se", "df", "p", "p_holm"),
-    *("verdict", "side", "detectable", "p_own", "missing", "note"),
+    *("verdict", "side", "detectable", "missing"),
 )
-POWER = 0.8
-SIMULATED = 40_000
-"""How many rows are simulated for a detectable difference."""
 
 
-def compare(
+def compare_with_baseline(
     table: pd.DataFrame,
     baseline: str = BASELINE,
     higher_is_better: bool = False,
     alpha: float = ALPHA,
-    interim: Sequence[int] | bool | None = None,
+    others: Collection[str] = (),
 ) -> pd.DataFrame:
     """One row per estimator, best first: its advantage over the baseline, and the verdict.
-
-    Areas are taken over the fractions every estimator has; a curve with a gap there counts as missing, and an advantage
-    always compares curves of the same replicates.
 
     n              replicates in which this estimator and the baseline both have a whole curve
     area           baseline_area plus or minus the advantage: the mean area, in a complete study
     advantage      difference of the areas; positive is better than the baseline
-    low, high      its interval at level 1 - alpha, for this estimator alone (not Holm's)
-    se, df         its standard error and degrees of freedom (see `twoway.contrasts`)
-    p, p_holm      the t-test of it; adjusted by Holm over the estimators
-    verdict        "better than random", "worse than random" or "cannot tell with 5 replicates"
+    low, high      its 95 % t-interval, for this estimator alone
+    se, df         its standard error and degrees of freedom, n - 1
+    p, p_holm      the paired t-test of it; adjusted by Holm over the estimators
+    verdict        "better than random", "worse than random", "cannot tell with 5 replicates", or why there is no test
     side           1 for better, -1 for worse, 0 where it cannot be told
     detectable     the advantage that a t-test with this se and df finds with 80 % power, at Holm's first step
-    p_own          paired t-test from this estimator's differences alone: n - 1 degrees of freedom
     missing        replicates of the study that are not in n
-    note           why there is no test, or that the row is tested with its own standard error; else empty
 
-    Fewer than two shared replicates, or areas without any spread beside what is shared, give no test: p is NaN and the
-    verdict is "cannot tell". The last also when the difference is constant and not zero: replicates that do not vary
-    are copies of one run more often than they are proof.
+    Fewer than five shared replicates have no verdict, and replicates that do not vary have none: they are copies of one
+    run more often than they are proof. `others` are further baselines, which are not tested against this one. `attrs`
+    holds what concerns the whole table: alpha, fractions, replicates, nan_values.
 
-    `interim=True` (or the planned numbers of replicates) spends only this interim analysis's share of `alpha`. `attrs`
-    holds what concerns the whole table: residual_sd, alpha, fractions, replicates, nan_values.
-
-    >>> table = pd.DataFrame(
-    ...     [("random", 0, 0.5, 0.90), ("random", 1, 0.5, 0.80),
-    ...      ("gradient", 0, 0.5, 0.72), ("gradient", 1, 0.5, 0.60)],
-    ...     columns=["estimator", "replicate", "fraction", "value"])
-    >>> compare(table)[["estimator", "advantage", "p", "verdict"]].round(3)
-      estimator  advantage      p             verdict
-    0  gradient       0.19  0.033  better than random
+    >>> rows = [("random", s, 0.5, value) for s, value in enumerate((0.90, 0.80, 0.88, 0.84, 0.86))]
+    >>> rows += [("gradient", s, 0.5, value) for s, value in enumerate((0.72, 0.60, 0.69, 0.66, 0.67))]
+    >>> table = pd.DataFrame(rows, columns=["estimator", "replicate", "fraction", "value"])
+    >>> compare_with_baseline(table)[["estimator", "advantage", "verdict"]].round(3)
+      estimator  advantage             verdict
+    0  gradient      0.188  better than random
     """
     areas, facts = areas_of(tidy_curves(table))
     if baseline not in areas.index:
@@ -75,104 +64,128 @@ def compare(
             f"The table has no estimator '{baseline}' to compare with; "
             f"it has {', '.join(areas.index)}. Name one of them as baseline."
         )
-    level = _level(alpha, interim, areas.shape[1])
-    fit = contrasts(areas.to_numpy(), list(areas.index).index(baseline))
-    result = _frame(fit, areas.index, baseline, 1 if higher_is_better else -1, level)
-    result.attrs = {**facts, "residual_sd": float(fit.residual_sd), "alpha": level}
-    return result
+    sign = 1 if higher_is_better else -1
+    reference = areas.loc[baseline].to_numpy(dtype=float)
+    rows = []
+    for name in areas.index.drop(baseline):
+        difference = paired_difference(sign * areas.loc[name].to_numpy(dtype=float), sign * reference)
+        tested = difference.n >= LEAST_REPLICATES and name not in others
+        row = {"estimator": name, **difference.as_row("advantage", with_n=True), "se": difference.standard_error}
+        rows.append({**row, "df": difference.df, "p": difference.p if tested else np.nan})
+    frame = pd.DataFrame(rows, columns=[name for name in COLUMNS if name in (*rows[0],)] if rows else list(COLUMNS))
+    frame["p_holm"] = holm(frame["p"].to_numpy(dtype=float))
+    frame["side"] = sides(frame["advantage"], frame["p_holm"], alpha)
+    frame["baseline_area"] = float(np.nanmean(reference))
+    frame["area"] = frame["baseline_area"] + sign * frame["advantage"]
+    frame["detectable"] = detectable(frame["se"], frame["df"], int(frame["p"].notna().sum()), alpha)
+    frame["missing"] = areas.shape[1] - frame["n"]
+    frame["verdict"] = [_verdict(row, baseline, row.estimator in others) for row in frame.itertuples()]
+    frame = frame.sort_values(["advantage", "estimator"], ascending=[False, True], ignore_index=True)[list(COLUMNS)]
+    frame.attrs = {**facts, "alpha": alpha}
+    return frame
 
 
-def intervals(table: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
-    """Mean and t-interval over replicates for each estimator and fraction, with n.
+def _verdict(row: object, baseline: str, is_baseline: bool) -> str:
+    side, n, p = (getattr(row, name) for name in ("side", "n", "p"))
+    if is_baseline:
+        return "baseline"
+    if side:
+        return f"{'better' if side > 0 else 'worse'} than {baseline}"
+    if n < LEAST_REPLICATES:
+        return FEWER
+    return "no test: the values do not vary" if np.isnan(p) else f"cannot tell with {counted(n, 'replicate')}"
 
-    Descriptive: the interval holds the variance between replicates, which the paired comparison of `compare` removes,
-    so overlapping intervals do not mean "cannot tell". Missing values are left out of n; n = 1 has no interval.
+
+def compare_pairs(
+    table: pd.DataFrame, higher_is_better: bool = False, alpha: float = ALPHA, baselines: Collection[str] = ()
+) -> pd.DataFrame:
+    """Every pair of estimators of one protocol by its difference of areas over shared replicates: see `compare`."""
+    areas, _ = areas_of(tidy_curves(table))
+    rows = {
+        name: areas.loc[name].to_numpy(dtype=float) for name in dict.fromkeys(table["estimator"]) if name in areas.index
+    }
+    return compare(rows, baselines, higher_is_better, alpha=alpha)
+
+
+def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> pd.DataFrame:
+    """How much better the first of each pair is than the second, one row per pair.
+
+    `table` holds areas, estimators by seeds; `sign` is 1 where larger is better. p is adjusted by Holm over the pairs,
+    and `better` and `worse` are decided at 5 %.
+
+    >>> table = pd.DataFrame([[.9, .8, .85], [.7, .61, .64]], index=["random", "grad"])
+    >>> gains(table, [("grad", "random")], -1)[["gain", "better"]].round(3).to_numpy().tolist()
+    [[0.2, True]]
     """
-    check_share("level", level)
+    rows = []
+    for first, second in pairs:
+        gain = paired_difference(sign * table.loc[first].to_numpy(float), sign * table.loc[second].to_numpy(float))
+        rows.append((first, second, gain.n, gain.value, gain.low, gain.high, gain.p))
+    result = pd.DataFrame(rows, columns=["first", "second", "n", "gain", "low", "high", "p"])
+    result["p_holm"] = holm(result["p"].to_numpy(dtype=float))
+    side = sides(result["gain"], result["p_holm"])
+    return result.assign(better=side > 0, worse=side < 0)
+
+
+def intervals(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean and 95 % t-interval over replicates for each estimator and fraction, with n.
+
+    Descriptive: the interval holds the variance between replicates, which paired comparisons remove, so overlapping
+    intervals do not mean "cannot tell". Missing values are left out of n; n = 1 has no interval.
+    """
     values = tidy_curves(table).groupby(["estimator", "fraction"])["value"]
     result = values.agg(n="count", mean="mean", sd="std").reset_index()
     n = result["n"].to_numpy(dtype=np.int64)
-    half = t_quantile(n - 1, level) * result.pop("sd") / np.sqrt(np.maximum(n, 1))
+    half = t_quantile(n - 1) * result.pop("sd") / np.sqrt(np.maximum(n, 1))
     return result.assign(low=result["mean"] - half, high=result["mean"] + half)
 
 
-def minimum_detectable(sd: float, n: int, estimators: int = 1, alpha: float = ALPHA, power: float = POWER) -> float:
-    """Smallest true advantage that `compare` decides with the given power; NaN when it has no test.
+def sequential(
+    table: pd.DataFrame,
+    baseline: str = BASELINE,
+    higher_is_better: bool = False,
+    analyses: Sequence[int] = INTERIM_ANALYSES,
+    others: Collection[str] = (),
+    alpha: float = ALPHA,
+) -> pd.DataFrame:
+    """The verdicts of `compare_with_baseline`, each as of the analysis that decided it (column `analysis`), best first.
 
-    `sd` is the standard deviation of an area, the same for all rows and the baseline, `n` the replicates, `estimators`
-    how many are compared with the baseline. It asks for Holm's first and strictest step, alpha / estimators: what a
-    lone difference must be. Simulated, with the same random numbers at every call.
-
-    >>> round(minimum_detectable(0.01, n=5, estimators=10), 3)
-    0.043
+    Each analysis has alpha / analyses. An estimator that is decided leaves, and only the rest is tested at the next
+    analysis: as long as nothing was decided wrongly, all estimators that equal the baseline are still among those
+    tested. Replicates count in the order of their numbers. An analysis is made when everyone who is still undecided,
+    and the baseline, have whole curves for as many replicates.
     """
-    if not (sd >= 0 and n >= 1 and estimators >= 1):
-        raise BadInput(
-            "A detectable difference needs sd >= 0, n >= 1 and estimators >= 1; "
-            f"got sd={sd}, n={n}, estimators={estimators}."
-        )
-    check_share("alpha", alpha)
-    check_share("power", power)
-    if sd == 0 or n < 2:
-        return float("nan")
-    studies = max(200, SIMULATED // estimators)
-    fit = contrasts(np.random.default_rng(0).standard_normal((studies, 1 + estimators, n)), 0)
-    needed = t_quantile(fit.df, 1 - alpha / estimators) * fit.se - fit.difference
-    return sd * max(0.0, float(np.quantile(needed[:, 1:], power)))
+    replicates = sorted(table["replicate"].unique())
+    remaining = set(table["estimator"]) - {baseline}
+    parts: list[pd.DataFrame] = []
+    last: pd.DataFrame | None = None
+    share = alpha / len(analyses)
+    for n in analyses:
+        names = {*remaining, baseline}
+        part = table[table["estimator"].isin(names) & table["replicate"].isin(replicates[:n])]
+        if not remaining - set(others) or len(replicates) < n or not _complete(part, names, n):
+            break
+        verdicts = compare_with_baseline(part, baseline, higher_is_better, share, others).assign(analysis=n)
+        decided = verdicts["side"] != 0
+        parts.append(verdicts[decided])
+        last = verdicts[~decided]
+        remaining -= set(verdicts.loc[decided, "estimator"])
+    if last is None:
+        last = compare_with_baseline(table, baseline, higher_is_better, share, others).assign(analysis=0, side=0)
+        last["verdict"] = last["verdict"].where(last["verdict"] == "baseline", FEWER)
+    parts.append(last[last["estimator"].isin(remaining)])
+    result = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    return result.sort_values("advantage", ascending=False, ignore_index=True)
 
 
-def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: float) -> pd.DataFrame:
-    """The rows of `compare`, best first."""
-    rows = names != baseline
-    p_holm = np.full(len(names), np.nan)
-    p_holm[rows] = holm(fit.p[rows])
-    tests = int(np.isfinite(fit.p[rows]).sum())
-    advantage = sign * fit.difference
-    side = sides(advantage, p_holm, level)
-    half = t_quantile(fit.df, 1 - level) * fit.se
-    shifts = [noncentrality(df, level / max(tests, 1), POWER) for df in fit.df.tolist()]
-    frame = pd.DataFrame(
-        {
-            "estimator": names,
-            "n": fit.n,
-            "area": fit.baseline_area + fit.difference,
-            "baseline_area": float(fit.baseline_area),
-            "advantage": advantage,
-            "low": advantage - half,
-            "high": advantage + half,
-            "se": fit.se,
-            "df": fit.df,
-            "p": fit.p,
-            "p_holm": p_holm,
-            "verdict": [_verdict(s, n, baseline) for s, n in zip(side.tolist(), fit.n.tolist(), strict=True)],
-            "side": side,
-            "detectable": shifts * fit.se,
-            "p_own": fit.p_own,
-            "missing": fit.replicates - fit.n,
-            "note": [_note(fit, row, baseline) for row in range(len(names))],
-        }
-    )
-    best = frame[rows].sort_values(["advantage", "estimator"], ascending=[False, True])
-    return best.reset_index(drop=True)[list(COLUMNS)]
+def undecided_estimators(verdicts: pd.DataFrame) -> list[str]:
+    """The methods whose verdict is open, with the baselines they are compared with; none where all are decided."""
+    rest = verdicts[verdicts["side"] == 0]
+    return list(rest["estimator"]) if (rest["verdict"] != "baseline").any() else []
 
 
-def _verdict(side: int, n: int, baseline: str) -> str:
-    if side:
-        return f"{'better' if side > 0 else 'worse'} than {baseline}"
-    return f"cannot tell with {counted(n, 'replicate')}"
-
-
-def _note(fit: Contrasts, row: int, baseline: str) -> str:
-    if fit.n[row] < 2:
-        return f"a test needs two replicates shared with {baseline}"
-    if not np.isfinite(fit.se[row]):
-        return NO_SPREAD
-    return own_error_note(fit.guarded[row], fit.df[row])
-
-
-def _level(alpha: float, interim: Sequence[int] | bool | None, n: int) -> float:
-    """Error rate of this comparison: all of alpha, or the share of one interim analysis."""
-    check_share("alpha", alpha)
-    if interim is None or interim is False:
-        return alpha
-    return interim_alpha(n, alpha, INTERIM_ANALYSES if interim is True else interim)
+def _complete(table: pd.DataFrame, names: set[str], n: int) -> bool:
+    """Whether everyone has every fraction in all n replicates."""
+    fractions = table["fraction"].nunique()
+    counts = table.dropna(subset="value").groupby("estimator").size()
+    return all(counts.get(name, 0) >= n * fractions for name in names)

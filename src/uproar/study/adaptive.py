@@ -1,4 +1,4 @@
-"""Adaptive replicates: interim analyses at 3, 5, 8, 13 and 20 of the seeds, as far as there are so many, each only for
+"""Adaptive replicates: interim analyses at 5, 8, 13 and 20 of the seeds, as far as there are so many, each only for
 what is still undecided."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from uproar.models import ModelSpec
 from uproar.protocols import Protocol
 from uproar.results.study import Results
 from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
-from uproar.statistics.sequential import undecided_estimators
+from uproar.statistics.verdicts import undecided_estimators
 from uproar.storage.store import Store
 from uproar.study.collect import collect
 from uproar.study.settings import Setting

@@ -46,7 +46,7 @@ from uproar.results.evidence import IN_DOMAIN, in_domain_share
 from uproar.results.scores import Scores
 from uproar.scoring import checked_maps
 from uproar.seeds import Draws
-from uproar.statistics.comparisons import comparisons_at
+from uproar.statistics.comparisons import decide
 from uproar.statistics.design import ALPHA, BASELINE, BASELINES
 from uproar.storage.store import Store
 from uproar.study.maps import MapMaker, Subject, pieces_of, stored_maps
@@ -427,7 +427,7 @@ def adjusted_for_analyses(scores: Scores, analyses: int) -> Scores:
     if scores.comparisons.empty:
         return scores
     pairs = scores.comparisons.groupby("metric", sort=False)
-    frame = pd.concat([comparisons_at(own, "images", ALPHA / analyses) for _, own in pairs], ignore_index=True)
+    frame = pd.concat([decide(own, ALPHA / analyses) for _, own in pairs], ignore_index=True)
     adjusted = (frame["p_holm"] * analyses).clip(upper=1.0)
     return replace(scores, comparisons=frame.assign(p_holm=adjusted, analyses=analyses))
 

@@ -9,7 +9,7 @@ import scipy
 
 from uproar.protocols import Protocol
 from uproar.results.evaluator import EvaluatorBits
-from uproar.statistics.student_t import Numbers
+from uproar.statistics.intervals import Numbers
 from uproar.study.bench import Bench
 from uproar.study.cell import Cell
 from uproar.study.evaluators import target_index

@@ -25,9 +25,9 @@ from uproar.protocols.evaluator import FRACTIONS
 from uproar.results.evaluator import mask_gain
 from uproar.scoring.evaluation import RESAMPLED
 from uproar.seeds import Draws
+from uproar.statistics.correlation import area_under_roc
+from uproar.statistics.intervals import Numbers
 from uproar.statistics.recovery import Recovery, recovery, recovery_of_images, replicates_needed
-from uproar.statistics.roc import area_under_roc
-from uproar.statistics.student_t import Numbers
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.collect_evaluator import entropies, losses
