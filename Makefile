@@ -19,9 +19,9 @@ install: $(VENV)/.demo
 demo: $(VENV)/.demo
 	$(BIN)/uproar run --out runs/demo
 
-# the parts that need no study: removal, metrics, protocols, training, networks, data, and the terminal
+# the parts that need no study: removal, metrics, protocols, training, networks, data, the store
 FAST := tests/removal tests/protocols tests/metrics tests/training tests/models tests/data tests/results \
-  tests/study/test_spec.py tests/study/test_progress.py tests/cli/test_terminal.py tests/test_batches.py \
+  tests/study/test_spec.py tests/study/test_progress.py tests/test_batches.py \
   tests/test_checks.py tests/test_expression.py tests/test_reference_numbers.py tests/test_registry.py \
   tests/test_seeds.py tests/test_store.py
 
