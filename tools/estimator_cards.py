@@ -16,7 +16,7 @@ import pydantic
 
 from uproar.containment import is_builtin
 from uproar.estimators.gradient import Baseline
-from uproar.estimators.registry import estimators
+from uproar.estimators.registry import COMMON_NAMES, estimators
 from uproar.expression import Call
 from uproar.registry import Entry, option_types
 from uproar.types import KINDS
@@ -214,7 +214,8 @@ def _listed(names: Iterable[Any], joining: str) -> str:
 def to_markdown(cards: Iterable[Card]) -> str:
     """One page: a table of all cards by family, then the cards."""
     listed = sorted(cards, key=lambda each: (ORDER.index(each.family), each.name))
-    parts = [_INTRO, _overview(listed)]
+    common = "\n".join(f"| `{name}` | `{meant}` |" for name, meant in COMMON_NAMES.items())
+    parts = [_INTRO, f"{_COMMON}\n\n| name | stands for |\n|---|---|\n{common}", _overview(listed)]
     for family, group in groupby(listed, key=lambda each: each.family):
         parts.append(f"## {family}")
         parts.extend(map(_section, group))
@@ -235,6 +236,11 @@ against it, each map scaled alone. The pixels that count are those of `oracle`.
 In the formulas `f_c` is the score (logit) of the class explained, `p_c` its probability, `x` the image, `x₀` the
 baseline. Cost is in forward-and-backward passes per image; a forward pass alone counts half. Options are written in an
 expression such as `sg_sq(ig(steps=50), samples=20)`; those left out have the value shown."""
+
+
+_COMMON = """Common names stand wherever an expression does, with the options of what they stand for, e.g.
+`smoothgrad(samples=50)`. As in Captum, `saliency` is the size of the gradient and `smoothgrad` the mean of that size
+over noisy copies; `grad` and `sg(grad)` are the signed versions."""
 
 
 def _overview(cards: list[Card]) -> str:

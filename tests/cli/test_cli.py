@@ -9,6 +9,7 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -370,6 +371,25 @@ def test_check_tells_a_good_estimator_from_bad_ones(here, capsys):
         assert any(clause.split()[0] in line and clause.split()[-1][:5] in shown for line in broken), shown
 
 
+def test_own_maps_are_methods_whatever_they_are_called(here, capsys):
+    small = ["--task", "planted(size=8, classes=3, train=30, test=12)", "--model", "cnn-small(width=2)"]
+    maps = np.random.default_rng(0).random((2, 12, 8, 8))
+    np.savez("m.npz", oracle=maps[0], brightness=maps[1])
+    common = ["score", *small, "--maps", "m.npz", "--metrics", "deletion(steps=3)", "--limit", "12", "--out", "s"]
+    assert _exit_code(common) == 0
+    table = pd.read_csv("s/scores.csv").set_index("method")
+    assert table["role"].to_dict() == {
+        "oracle": "method",
+        "brightness": "method",
+        "random": "random",
+        **dict.fromkeys(["centre", "sobel", "block_random"], "baseline"),
+    }
+    assert set(uproar.open("s").answer.methods) == {"oracle", "brightness"}
+    capsys.readouterr()
+    assert _exit_code([*common, "--estimators", "brightness"]) == 2
+    assert "There are maps called 'brightness' and an estimator of that name" in capsys.readouterr().err
+
+
 def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, capsys):
     small = ["--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)"]
     assert (
@@ -384,8 +404,6 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     assert "images shown to the model" in shown
     for name in ("scores.html", "scores.csv", "comparisons.csv", "per_image.parquet"):
         assert (here / "s" / name).stat().st_size > 0
-    import pandas as pd
-
     table = pd.read_csv("s/scores.csv")
     assert set(table["method"]) == {"grad", *BASELINES}, "baselines are scored beside given maps"
     each = pd.read_parquet("s/per_image.parquet")

@@ -92,7 +92,7 @@ def test_more_layers_drawn_anew_are_maps_of_another_network():
 
     task = load("planted(train=16, test=8)")
     model = build(ModelSpec.of("cnn-small"), task, 0).eval()
-    names = ["ig", "randomised(layers=1)", "randomised(layers=3)"]
+    names = ["ig", "randomised(layers=1, of=integrated_gradients)", "randomised(layers=3)"]
     maps = explain(model, task.test.images, names, target=task.test.labels, mean=task.mean)
     first, some, more = maps.values()
     assert not torch.allclose(first, some) and not torch.allclose(some, more)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators.registry import Context, direct, estimator, estimators, postprocess
 from uproar.estimators.transforms import gaussian
-from uproar.expression import parse
 from uproar.models.redraw import redrawn_copies
 from uproar.removal.fill import correlate, gaussian_kernel
 from uproar.removal.order import count
@@ -339,9 +338,9 @@ def _first(order: Tensor, counts: Tensor) -> Tensor:
 
 def _passes(of: str) -> float:
     """The cost of the inner map, and of the pass that finds the order of the layers."""
-    call = estimators.complete(parse(of))
-    passes = estimators[call.name].facts["passes"]
-    return 0.5 + float(passes(**dict(call.options)) if callable(passes) else passes)
+    from uproar.estimators.chain import read_chain  # which reads what is declared here
+
+    return 0.5 + read_chain(of).passes
 
 
 @estimator(
@@ -363,11 +362,12 @@ def randomised(
 
     The draws depend on the seed alone: more layers contain fewer.
     """
-    from uproar.estimators.explain import raw_maps  # which runs what is declared here
+    from uproar.estimators.chain import read_chain  # which reads and runs what is declared here
+    from uproar.estimators.explain import raw_maps
 
-    call = estimators.complete(parse(of))
-    entry = estimators[call.name]
-    if entry.facts["role"] != "estimator" or entry.facts.get("prepare"):
+    chain = read_chain(of)
+    call, facts = chain.raw, estimators[chain.raw.name].facts
+    if chain.filters or facts["role"] != "estimator" or facts.get("prepare"):
         raise BadOption(f"randomised: of is an estimator that prepares nothing, such as ig or grad, not {of!r}.")
     copies = redrawn_copies(model, x, context.draws.seed, cascading=True)
     copy = next(itertools.islice(copies, layers - 1, None), None)
