@@ -56,11 +56,8 @@ def test_run_writes_the_report_the_tables_and_how_it_was_run(here, capsys):
     assert json.loads((here / "mine" / "run.json").read_text())["study"]["seeds"] == [0, 1]
 
     page = (here / "mine" / "report.html").read_text()
-    began = {file: file.stat().st_mtime_ns for file in (here / "mine").glob("**/*.[hs][tv]*")}
-    assert any(file.suffix == ".html" for file in began) and len(began) > 3
     assert _exit_code(["run", *SMALL, "--out", "mine"]) == 0
     assert "24 cells, 0 of them new" in capsys.readouterr().out
-    assert {file: file.stat().st_mtime_ns for file in began} == began  # nothing is drawn again
     (here / "mine" / "report.html").unlink()
     assert _exit_code(["report", "mine"]) == 0
     again = (here / "mine" / "report.html").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from uproar.cli.default_folder import default_folder, tell_other_folder
+from uproar.cli.checks import default_folder, tell_other_folder
 
 
 def wrote(folder: Path, command: str) -> None:

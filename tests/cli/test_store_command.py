@@ -55,7 +55,7 @@ def test_verify_says_what_is_there_and_what_is_damaged(run, capsys):
 
 
 def test_what_is_damaged_is_set_aside_and_a_run_by_its_folder_makes_it_again(run, capsys):
-    damaged = [next((run / "store" / kind).rglob("*.safetensors")) for kind in ("levels", "cell")]
+    damaged = [path for kind in ("levels", "cell") for path in (run / "store" / kind).rglob("*.safetensors")]
     for path in damaged:
         flip(path)
     assert _exit_code(["store", "verify", str(run), "--fix"]) == 1

@@ -1,14 +1,19 @@
-"""Mistakes on the command line that can be seen before anything is imported, read or computed."""
+"""Where commands write: refused before anything is imported, read or computed, and never over another's answer."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 from pathlib import Path
 
-from uproar.cli.options import OUTPUTS
-from uproar.errors import BadInput, BadOption, StoreError
+from uproar.cli.console import note
+from uproar.errors import StoreError
 from uproar.paths import user_path
 from uproar.runs.other_folders import RECORD, no_run
+
+FACTS = "scores.json"
+"""What scores leave about themselves."""
 
 
 def check_folder(folder: Path) -> None:
@@ -28,27 +33,36 @@ def check_file(file: Path) -> None:
     check_folder(file.parent)
 
 
-def check_classes(classes: int | None, images: str | None) -> None:
-    """Refuse a number of classes that cannot be, or that a task has already."""
-    if classes is not None and classes < 1:
-        raise BadInput(f"--classes must be at least 1, not {classes}.")
-    if classes is not None and images is None:
-        raise BadInput("--classes goes with images of your own: a task says itself how many classes it has.")
-
-
 def check_run(folder: Path) -> None:
     """Refuse a folder in which no run has left word of itself."""
     if not (user_path(folder) / RECORD).is_file():
         raise no_run(folder)
 
 
-def check_target_option(target: str | None) -> None:
-    """Refuse what is neither `predicted`, `label` nor a number."""
-    if target not in (None, "predicted", "label") and not target.isdigit():
-        raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
+def default_folder(first: Path, command: str) -> Path:
+    """The first of `runs/score`, `runs/score-2`, … that holds nothing, or what the same command wrote before."""
+    for number in itertools.count(1):
+        folder = first if number == 1 else first.with_name(f"{first.name}-{number}")
+        if not (user_path(folder) / FACTS).exists() or _command_of(folder) == _question(command):
+            return folder
+    raise AssertionError("there are numbers enough")
 
 
-def check_output_option(output: str) -> None:
-    """Refuse what is no kind of model output."""
-    if output not in OUTPUTS:
-        raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {output!r}.")
+def tell_other_folder(first: Path, written: Path) -> None:
+    """Say that an answer went beside that of another command; once it is there."""
+    if written != first and written.name.startswith(f"{first.name}-") and written.parent == first.parent:
+        note(f"{first} holds what another command found and is left as it is: this went to {written}.")
+
+
+def _command_of(folder: Path) -> str:
+    """The command that left its scores in a folder; nothing if they do not say."""
+    try:
+        facts = json.loads((user_path(folder) / FACTS).read_text(encoding="utf-8"))
+        return _question(str(facts["provenance"]["command"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _question(command: str) -> str:
+    """A command without what changes nothing but how its answer is printed."""
+    return " ".join(word for word in command.split() if word != "--json")

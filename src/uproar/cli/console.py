@@ -95,11 +95,3 @@ def some(option: str, values: list[str] | None, default: Iterable[str]) -> list[
     if not names:
         raise BadInput(f"{option} takes one name or more, separated by commas, not {values[0]!r}.")  # type: ignore[index]
     return names
-
-
-def check_size(size: int | None, images: str | None) -> None:
-    """Refuse a --size that no picture can have, or for a task, which says its own size."""
-    if size is not None and size < 1:
-        raise BadInput(f"--size must be at least 1, not {size}.")
-    if size is not None and images is None:
-        raise BadInput(f"--size scales pictures given as IMAGES; a task has an option: folder(root=…, size={size}).")

@@ -41,36 +41,3 @@ def after_run(results: Run, page: Path, folder: Path) -> Sequence[str]:
         return (open_page_hint(page), "the same command with --seeds 3 adds replicates, for verdicts")
     audit = f"{command('audit', folder)} asks whether these scores mislead"
     return (open_page_hint(page), "" if results.findings or not retrained else audit)
-
-
-def same_subject(
-    images: str | None,
-    task: str,
-    model: str,
-    weights: str | None,
-    classes: int | None,
-    plugins: Sequence[str] | None,
-    *,
-    size: int | None = None,
-    seed: int = 0,
-    data_root: object = None,
-    answers: str = "auto",
-) -> list[str]:
-    """The words of a command line that name images, model and plug-ins, as far as they are not the defaults."""
-    words = [] if images is None else [images]
-    if images is None and task != "digits":
-        words += ["--task", task]
-    if model != "cnn-small":
-        words += ["--model", model]
-    for name, value in (
-        ("--weights", weights),
-        ("--classes", classes),
-        ("--output", None if answers == "auto" else answers),
-        ("--size", size),
-        ("--seed", seed or None),
-        ("--data-root", data_root),
-    ):
-        words += [] if value is None else [name, str(value)]
-    for file in plugins or ():
-        words += ["--plugin", file]
-    return words

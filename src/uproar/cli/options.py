@@ -5,8 +5,12 @@ Nothing here imports torch: help is printed without it.
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.markup import escape
@@ -38,6 +42,32 @@ def flag(name: str, *, text: str, advanced: bool = False) -> Any:
 def names(*names: str, kind: str, text: str, default: str | None = None, advanced: bool = False) -> Any:
     """An option that lists names of a kind (as `uproar ls` has them), separated by commas or given several times."""
     return option(*names, takes="A,B,…", text=text, default=default, advanced=advanced, kind=kind)
+
+
+def with_options(**groups: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """A command with the fields of dataclasses as options, each in place of the parameter of that name."""
+
+    def changed(command: Callable[..., int]) -> Callable[..., int]:
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            group = groups.get(parameter.name)
+            hints = {} if group is None else get_type_hints(group, include_extras=True)
+            if group is None:
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            for field in () if group is None else fields(group):
+                given = {"default": field.default, "annotation": hints[field.name]}
+                parameters.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, **given))
+
+        @functools.wraps(command)
+        def called(**given: Any) -> int:
+            made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+            return command(**made, **given)
+
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return called
+
+    return changed
 
 
 class _PlainHelp:

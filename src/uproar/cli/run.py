@@ -15,10 +15,10 @@ from uproar.cli.console import note, output, split_list, table
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import DataRoot, Jobs, RayAddress, Slurm, Trust, flag, option
+from uproar.cli.options import DataRoot, Jobs, RayAddress, Slurm, Trust, flag, option, with_options
 from uproar.cli.progress import of_study, watched
 from uproar.cli.report import written
-from uproar.cli.study_options import Changes, changing
+from uproar.cli.study_options import Changes
 from uproar.errors import BadInput
 from uproar.remaining_time import about, duration, seconds_of
 from uproar.runs.other_folders import RECORD
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from uproar.study.spec import Study
 
 
-@changing
+@with_options(changes=Changes)
 def run(
     study: Annotated[
         str | None,
@@ -170,7 +170,7 @@ def _run(
     limit_seconds: float | None,
 ) -> int:
     """Run what is missing, record the run in its folder, write and print its results."""
-    from uproar.cli.imputer import compile_imputer
+    from uproar.cli.network import compile_imputer
     from uproar.cli.print_results import finish, print_results
     from uproar.runs.execute import run_to_end
     from uproar.runs.folder import earlier_facts, write_run  # torch loads slowly

@@ -11,28 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 
-from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
-from uproar.cli.console import check_size, note, output, print_file, some
-from uproar.cli.default_folder import default_folder, tell_other_folder
+from uproar.cli.checks import check_folder, default_folder, tell_other_folder
+from uproar.cli.console import note, output, print_file, some
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
-from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
-from uproar.cli.options import (
-    Classes,
-    DataRoot,
-    Images,
-    Limit,
-    Model,
-    OutputOption,
-    PictureSize,
-    Plugins,
-    ScoredTarget,
-    Seed,
-    Task,
-    Weights,
-    flag,
-    names,
-    option,
-)
+from uproar.cli.network import Network, compile_imputer, cut_maps, read_labels, read_maps
+from uproar.cli.next_steps import command, open_page_hint, print_next
+from uproar.cli.options import Limit, ScoredTarget, flag, names, option, with_options
 from uproar.cli.print_answers import print_answers, print_headline
 from uproar.cli.print_results import add_scores_to_json
 from uproar.cli.print_tables import print_metric_tables
@@ -59,20 +43,16 @@ DEFAULT_ESTIMATORS = ("saliency", "ig", "smoothgrad")
 """Scored beside all others unless told not to."""
 
 
+@with_options(network=Network)
 def score(
-    images: Images = None,
+    network: Network,
     maps: Annotated[list[str] | None, option(takes="FILE", text="Your own maps: .npz, .npy, .safetensors")] = None,
     estimators: Annotated[
         list[str] | None, names(kind="estimators", text="uproar ls estimators", default="three usual")
     ] = None,
     metrics: Annotated[list[str] | None, names(kind="metrics", text="uproar ls metrics", default="usual ones")] = None,
-    task: Task = "digits",
-    model: Model = "cnn-small",
-    weights: Weights = None,
-    size: PictureSize = None,
     limit: Limit = 500,
     budget: Annotated[str | None, option(takes="TIME", text="Stop after about 90s, 10m, 1h")] = None,
-    plugin: Plugins = None,
     out: Annotated[
         Path | None,
         option(
@@ -101,42 +81,28 @@ def score(
             advanced=True,
         ),
     ] = None,
-    classes: Classes = None,
-    answers: OutputOption = "auto",
     target: ScoredTarget = None,
     no_baselines: Annotated[
         bool, flag("--no-baselines", text=f"Without the baselines {', '.join(BASELINES)}", advanced=True)
     ] = False,
-    seed: Seed = 0,
-    data_root: DataRoot = None,
 ) -> int:
     """Score maps by metrics that need no retraining, with a report."""
-    check_size(size, images)
-    check_output_option(answers)
-    check_target_option(target)
-    if limit < 1:
-        raise BadInput(f"--limit must be at least 1, not {limit}.")
-    check_classes(classes, images)
+    network.check(limit, target)
     asked_by = public_command(["uproar", *sys.argv[1:]])
     kept_maps = (FOLDER if out is None else out) / "store"
     told, out = out, default_folder(FOLDER, asked_by) if out is None else out
     check_folder(out)
-    from uproar.cli.imputer import compile_imputer  # torch loads slowly
-    from uproar.cli.score_inputs import check_labels, cut, labelled_subject, read_labels, read_maps, said_output
-    from uproar.cli.subjects import read_image_set
-    from uproar.data.user_images import WAYS
+    from uproar.data.user_images import WAYS  # torch loads slowly
     from uproar.estimators import read_chain, require_maps
-    from uproar.extend import load_plugin
     from uproar.metrics.registry import fine_tuning_of
     from uproar.storage.store import Store
     from uproar.study.applicable import with_applicable
     from uproar.study.fine_tuners import fine_tuner_of
 
-    for file in plugin or ():
-        load_plugin(file)
+    network.load_plugins()
     asked = some("--metrics", metrics, DEFAULT_METRICS)
     fine_tuned = [name for name in asked if fine_tuning_of(name) is not None]
-    if fine_tuned and images is not None and train is None:
+    if fine_tuned and network.images is not None and train is None:
         raise BadInput(f"{fine_tuned[0]} asks a fine-tuned copy of the network: give --train, {WAYS}.")
     began, seconds = time.perf_counter(), None if budget is None else seconds_of(budget)
     place = Store(kept_maps)
@@ -145,25 +111,24 @@ def score(
     own = [name for maps_of in given.values() for name in maps_of]
     chains = require_maps([read_chain(name) for name in _with_baselines(made, own, not no_baselines)])
     with watched("reading the images") as watch, keeping(_left(kept_maps)):
-        chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
-        arrays = cut(given, chosen.x)
-        right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
-        subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch, answers, target)  # type: ignore[arg-type]
-        tune = fine_tuner_of(subject, chosen, seed, place, watch.counting("epochs", f"fine-tuning {model}"))
+        chosen = network.read(limit, place, watch, train)
+        arrays = cut_maps(given, chosen.x)
+        right = None if labels is None else read_labels(labels, chosen)
+        subject, how = network.scored_subject(chosen, right, target, watch)
+        epochs = watch.counting("epochs", f"fine-tuning {network.model}")
+        tune = fine_tuner_of(subject, chosen, network.seed, place, epochs)
         compile_imputer("mean", asked, watch)
-        baselines = () if own else BASELINES
-        answered = said_output(subject, answers)  # type: ignore[arg-type]
-        how = {"output": answered, "seed": seed, "labelled": labelled, "fine_tuner": tune if fine_tuned else None}
+        how |= {"fine_tuner": tune if fine_tuned else None}
 
         def scored(kept: list[Chain]) -> Scores:
             return _in_rounds(subject, kept, arrays, asked, place, watch, seconds, began, how)
 
-        scores, left_out = with_applicable(subject, chains, scored, baselines)
+        scores, left_out = with_applicable(subject, chains, scored, () if own else BASELINES)
         scores = replace(scores, notices=(*left_out, *scores.notices))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly
 
-        facts = {"command": asked_by, "seed": seed}
+        facts = {"command": asked_by, "seed": network.seed}
         page = written(lambda: write_scores(replace(scores, provenance=facts), out))
     if told is None:
         tell_other_folder(FOLDER, out)
@@ -174,9 +139,9 @@ def score(
     print_headline(scores.answer)
     print_file("Report", page)
     retrained = [chain.name for chain in chains if chain.role == "method" and chain.name in scores.maps]
-    again = same_subject(None, task, model, weights, None, plugin, data_root=data_root)
+    again = replace(network, answers="auto", seed=0).words
     asked_again = f"{command('run', *again, '--estimators', ','.join(retrained))} asks the same by retraining"
-    print_next(open_page_hint(page), asked_again if images is None and retrained else "")
+    print_next(open_page_hint(page), asked_again if network.images is None and retrained else "")
     return 0
 
 

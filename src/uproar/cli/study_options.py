@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from uproar.cli.console import split_list
 from uproar.cli.options import NETWORK, Plugins, names, option
@@ -176,27 +173,3 @@ def _numbers(texts: list[str] | None) -> list[float] | None:
         return None if texts is None else [float(text) for text in texts]
     except ValueError as error:
         raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9 ({error}).") from None
-
-
-def changing(command: Callable[..., int]) -> Callable[..., int]:
-    """A command with the options of `Changes` in place of its parameter `changes`."""
-    hints = get_type_hints(Changes, include_extras=True)
-    names = [field.name for field in fields(Changes)]
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hints[name]) for name in names
-    ]
-    own = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(command, eval_str=True).parameters.values()
-    ]
-    place = [parameter.name for parameter in own].index("changes")
-    every = [*own[:place], *options, *own[place + 1 :]]
-
-    @functools.wraps(command)
-    def changed(**given: Any) -> int:
-        changes = Changes(**{name: given.pop(name) for name in names})
-        return command(changes=changes, **given)
-
-    changed.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    changed.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
-    return changed
