@@ -100,7 +100,7 @@ OTHERS = [
     (["run", "nonsense"], "No study is called 'nonsense'"),
     (
         ["run", *TINY, "--until-decided", "--seeds", "2"],
-        "until_decided needs 3 replicates for its first interim analysis",
+        "until_decided needs 5 replicates for its first interim analysis",
     ),
     (["explain", "nowhere"], "There is no file or folder nowhere"),
     (["explain", "file"], "file is neither a folder of pictures nor"),

@@ -46,7 +46,7 @@ def run(
     jobs: Jobs = None,
     until_decided: Annotated[
         bool,
-        flag("--until-decided", text="Add replicates (3, 5, 8, 13, 20) only where verdicts are open", advanced=True),
+        flag("--until-decided", text="Add replicates (5, 8, 13, 20) only where verdicts are open", advanced=True),
     ] = False,
     budget: Annotated[
         str | None, option(takes="TIME", text="Begin nothing new after so long: 90s, 30m, 2h", advanced=True)
