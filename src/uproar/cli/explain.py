@@ -12,10 +12,10 @@ from uproar.cli.checks import check_file
 from uproar.cli.console import note, output, print_file, some, table
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json
-from uproar.cli.network import Network
 from uproar.cli.next_steps import command, open_page_hint, print_next
 from uproar.cli.options import flag, names, option, with_options
 from uproar.cli.progress import watched
+from uproar.cli.subjects import Network
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:

@@ -45,8 +45,7 @@ def run(
     out: Annotated[Path | None, option(takes="FOLDER", text="The report goes here", default="runs/NAME")] = None,
     jobs: Jobs = None,
     until_decided: Annotated[
-        bool,
-        flag("--until-decided", text="Add replicates (5, 8, 13, 20) only where verdicts are open", advanced=True),
+        bool, flag("--until-decided", text="Add replicates (5, 8, 13, 20) only where verdicts are open", advanced=True)
     ] = False,
     budget: Annotated[
         str | None, option(takes="TIME", text="Begin nothing new after so long: 90s, 30m, 2h", advanced=True)
@@ -170,8 +169,8 @@ def _run(
     limit_seconds: float | None,
 ) -> int:
     """Run what is missing, record the run in its folder, write and print its results."""
-    from uproar.cli.network import compile_imputer
     from uproar.cli.print_results import finish, print_results
+    from uproar.cli.subjects import compile_imputer
     from uproar.runs.execute import run_to_end
     from uproar.runs.folder import earlier_facts, write_run  # torch loads slowly
     from uproar.study.bundled import file_named

@@ -14,7 +14,6 @@ from rich.markup import escape
 from uproar.cli.checks import check_folder, default_folder, tell_other_folder
 from uproar.cli.console import note, output, print_file, some
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
-from uproar.cli.network import Network, compile_imputer, cut_maps, read_labels, read_maps
 from uproar.cli.next_steps import command, open_page_hint, print_next
 from uproar.cli.options import Limit, ScoredTarget, flag, names, option, with_options
 from uproar.cli.print_answers import print_answers, print_headline
@@ -22,6 +21,7 @@ from uproar.cli.print_results import add_scores_to_json
 from uproar.cli.print_tables import print_metric_tables
 from uproar.cli.progress import watched
 from uproar.cli.report import written
+from uproar.cli.subjects import Network, compile_imputer, cut_maps, read_labels, read_maps
 from uproar.errors import BadInput
 from uproar.remaining_time import duration, seconds_of
 from uproar.statistics.design import BASELINES
