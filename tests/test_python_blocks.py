@@ -31,10 +31,7 @@ from .test_pages import PAGES as FILES
 ROOT = Path(__file__).parents[1]
 REGISTRIES = (estimators, metrics, claims, papers, recipes)
 SMALLER = {
-    "jobs=2": "jobs=1",  # no processes for so little
-    '"sg_sq(ig)"': '"sg_sq(grad)"',
-    '"leakage", "blur"': '"variation"',  # audits that retrain networks have tests of their own
-    'metrics=["deletion", "road", "soundness:soco"]': 'metrics=["deletion(steps=2)", "road"]',
+    'metrics=["deletion", "road"]': 'metrics=["deletion(steps=2)", "road"]',
 }
 STUDY = """
 name = "digits"
