@@ -30,9 +30,7 @@ from .test_pages import PAGES as FILES
 
 ROOT = Path(__file__).parents[1]
 REGISTRIES = (estimators, metrics, claims, papers, recipes)
-SMALLER = {
-    'metrics=["deletion", "road"]': 'metrics=["deletion(steps=2)", "road"]',
-}
+SMALLER = {'metrics=["deletion", "road"]': 'metrics=["deletion(steps=2)", "road"]'}
 STUDY = """
 name = "digits"
 task = "planted(size=8, classes=3, train=48, test=16)"
