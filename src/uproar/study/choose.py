@@ -386,8 +386,9 @@ def choose(
         line = NotebookLine()
         given = {name: checked_maps(a, images, name) for name, a in (maps or {}).items()}
         names = [each if isinstance(each, str) else chain_of(each, "none", "sum").name for each in methods]
-        how = {"budget": seconds, "tell": line.say, "maps": given}
-        chooser = Chooser(subject, names, place, y is not None, seed, output, tuner, **how)
+        chooser = Chooser(
+            subject, names, place, y is not None, seed, output, tuner, budget=seconds, tell=line.say, maps=given
+        )
         answer = chooser.scores().answer
         line.say(f"{len(names) + len(given)} methods judged in {duration(chooser.spent)}", last=True)
         return answer
