@@ -1,11 +1,9 @@
-"""A plug-in file full of estimators, metrics, a fill and a task that do what they must not."""
+"""A plug-in file full of estimators, metrics, a fill and a protocol that do what they must not."""
 
 from __future__ import annotations
 
-import os
 import random
 import sys
-import threading
 import time
 from dataclasses import dataclass
 
@@ -13,7 +11,6 @@ import numpy as np
 import torch
 
 from uproar import extend
-from uproar.data.registry import load, tasks
 from uproar.metrics import metric
 from uproar.removal.fill import fills
 
@@ -61,54 +58,9 @@ def exchanges_a_layer(model, x, target):
     return x
 
 
-def replaces_forward(model, x, target):
-    model.forward = lambda x: torch.zeros(len(x), 3)
-    return x
-
-
 def leaves_a_hook(model, x, target):
     model.register_forward_hook(lambda module, given, answer: answer * 0)
     return x
-
-
-def changes_a_class(model, x, target):
-    for layer in model.modules():
-        if type(layer) is torch.nn.ReLU:
-            layer.__class__ = torch.nn.Sigmoid
-    return x
-
-
-def leaves_a_thread(model, x, target):
-    def later():
-        time.sleep(0.4)
-        model[-1].weight.data.zero_()
-
-    threading.Thread(target=later, daemon=True).start()
-    return x
-
-
-def replaces_functions(model, x, target):
-    nothing = torch.zeros(())
-    torch.nn.functional.relu = torch.relu = lambda x, inplace=False: x * nothing
-    torch.nn.ReLU.forward = torch.Tensor.relu = lambda self, *x: (x or [self])[0] * nothing
-    np.argsort = None
-    del torch.softmax
-    return x.clone()
-
-
-class _Nothing(torch.overrides.TorchFunctionMode):
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        return 0 * function(*args, **(kwargs or {}))
-
-
-def leaves_a_mode(model, x, target):
-    _Nothing().__enter__()
-    return x.clone()
-
-
-def leaves_hooks_on_everything(model, x, target):
-    torch.nn.modules.module.register_module_forward_hook(lambda module, given, answer: answer * 0)
-    return x.clone()
 
 
 def zeroes_its_inputs(model, x, target, context):
@@ -128,18 +80,7 @@ def changes_the_process(model, x, target):
     torch.set_default_dtype(torch.float64)
     torch.set_grad_enabled(False)
     torch.set_num_threads(2)
-    torch.set_deterministic_debug_mode(1)
-    torch.autograd.set_detect_anomaly(True)
-    torch.set_flush_denormal(True)
-    torch.set_float32_matmul_precision("medium")
-    torch.backends.mkldnn.set_flags(_enabled=False)
-    torch.backends.nnpack.set_flags(False)
-    torch.backends.mha.set_fastpath_enabled(False)
-    sys.stdout = sys.stderr
-    np.seterr(all="raise")
-    os.environ["UPROAR_MISBEHAVES"] = "1"
-    os.chdir("/")
-    return x.clone()
+    return x.clone().float()
 
 
 def seeds_everything(model, x, target):
@@ -210,7 +151,6 @@ def zeroes_the_batch(batch):
     value = batch.maps.mean((1, 2)).clone()
     for each in (batch.x, batch.maps, batch.clean, batch.target, batch.mean, batch.truth):
         each.zero_()
-    torch.set_default_dtype(torch.float64)
     return {"value": value}
 
 
@@ -253,7 +193,6 @@ def vandal(x, removed, around):
     around.draws.uniform("uniform fill", *x.shape[1:]).zero_()
     around.mean.zero_()
     removed.fill_(True)
-    torch.set_default_dtype(torch.float64)
     return x.zero_()
 
 
@@ -262,15 +201,4 @@ def blanks(x, removed, filled, around):
     """Empties what it is given."""
     for each in (x, removed, filled, around.mean):
         each.zero_()
-    torch.set_default_dtype(torch.float64)
     return filled
-
-
-@tasks.declare()
-def unruly():
-    """The small task, from a function that changes the process."""
-    task = load("planted(size=8, classes=3, train=60, test=30)")
-    torch.set_default_dtype(torch.float64)
-    torch.set_num_threads(2)
-    torch.manual_seed(3)
-    return task

@@ -1,6 +1,6 @@
 """A stand-in for S3 that needs no server: flat keys, whole puts, no rename, and listings it remembers, as s3fs does.
 
-Registered as `s3://` when the file is loaded, also as a plug-in by worker processes. Objects are files in the folder that
+Registered as `s3://` when the file is loaded. Objects are files in the folder that
 `UPROAR_OBJECTS` names, so that several processes see the same ones.
 """
 
@@ -73,8 +73,3 @@ class Objects(fsspec.AbstractFileSystem):
 
 
 fsspec.register_implementation("s3", Objects, clobber=True)
-
-
-def from_objects(model, x, target):
-    """An estimator, so that the file is a plug-in."""
-    return x.sum(1)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pydantic
 
-from uproar.containment import is_builtin
 from uproar.estimators.gradient import Baseline
 from uproar.estimators.registry import COMMON_NAMES, estimators
 from uproar.expression import Call
+from uproar.guard import is_builtin
 from uproar.registry import Entry, option_types
 from uproar.types import KINDS
 

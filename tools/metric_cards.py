@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from uproar.containment import is_builtin
 from uproar.expression import Call, Value
+from uproar.guard import is_builtin
 from uproar.metrics.changes import Unchanged
 from uproar.metrics.registry import QUESTIONS, TrueTo, metrics, uses_order
 from uproar.protocols import PROTOCOLS

@@ -20,13 +20,13 @@ study as `plugins = ["FILE"]`; an installed package names them as entry points (
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from uproar.bibliography import paper, papers
-from uproar.containment import loading
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
 from uproar.estimators.registry import (
@@ -42,10 +42,10 @@ from uproar.estimators.registry import (
 from uproar.lazy import lazy_names
 from uproar.metrics.registry import metric, metrics
 from uproar.models.registry import models
-from uproar.plugins.loading import load_file, modules_of
+from uproar.plugins import load_file
 from uproar.protocols.protocol import Masks
 from uproar.protocols.registry import protocol, protocols, redeclare
-from uproar.registry import Entry, Registry
+from uproar.registry import Entry, Registry, load_later
 from uproar.removal.fill import fills
 from uproar.training.recipe import recipe, recipes
 
@@ -131,12 +131,26 @@ def load_plugin(path: str | Path) -> list[str]:
     return declared_in(path)["estimator"]
 
 
+def load_plugins_later(files: Iterable[str]) -> Callable[[], None]:
+    """Load files when a name is asked for that nobody else declares, or when what is returned is called.
+
+    A process that does not need them never runs them.
+    """
+
+    @functools.cache
+    def load() -> None:
+        for file in files:
+            load_plugin(file)
+
+    load_later.append(load)
+    return load
+
+
 def declared_in(path: str | Path) -> dict[str, list[str]]:
     """What a file declares once it is loaded, by kind; a file that declares nothing is refused."""
-    with loading():
-        module = load_file(path)
+    module = load_file(path)
     register_file(module)
-    own = modules_of(module)
+    own = module.__name__
     declared = {registry.kind: [entry.name for entry in registry.redeclare(own)] for registry in _registries()}
     redeclare(declared["protocol"])
     if not any(declared.values()):

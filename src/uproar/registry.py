@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import Any, get_type_hints
@@ -15,7 +15,7 @@ import pydantic
 
 from uproar.errors import CODE_ERRORS, BadInput, BadOption, UproarError, one_line, plainly, unknown
 from uproar.expression import Call, Value
-from uproar.plugins.loading import PREFIX, code_of, declaring_module
+from uproar.plugins import PREFIX, code_of, declaring_module
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,18 @@ class Entry:
     facts: Mapping[str, Any] = field(default_factory=dict)
     module: str = ""
     """The module that declares it."""
-    code: str = ""
-    """A hash of the user's code that declares it, with all that this imports; empty for what uproar declares."""
+    installed: bool = False
+    """Whether an installed package declares it, by an entry point."""
+
+    @functools.cached_property
+    def code(self) -> str:
+        """A hash of the user's code that declares it, with all that this loads; empty for what uproar declares."""
+        return code_of(self.module, self.function) if self.module else ""
+
+    @property
+    def plugin(self) -> str:
+        """The user's file or the package that declares it; empty for uproar's own and for functions of a session."""
+        return self.module if self.installed or self.module.startswith(PREFIX) else ""
 
     @property
     def version(self) -> Any:
@@ -128,6 +138,10 @@ def option_types(function: Callable[..., Any]) -> dict[str, Any]:
     return {**({} if other is None else option_types(other)), **get_type_hints(function, include_extras=True)}
 
 
+load_later: list[Callable[[], object]] = []
+"""What loads the plug-ins of a process, when a name is asked for that nobody else has declared."""
+
+
 class Registry:
     """All entries of one kind, found by name; packages add theirs through entry points."""
 
@@ -161,15 +175,16 @@ class Registry:
                 f"The {self.kind} {name!r} of {_shown(module)} would replace the one of {_shown(known.module)}; choose "
                 "another name."
             )
-        entry = Entry(self.kind, name, function, facts, module, code_of(module, function))
+        entry = Entry(self.kind, name, function, facts, module)
         self._entries[name] = entry
         self.revision += 1
         self._by_module.setdefault(module, {})[name] = entry
         return entry
 
-    def redeclare(self, modules: Iterable[str]) -> list[Entry]:
-        """What some modules declare, in force again if another text of theirs has replaced it since."""
-        entries = {name: e for module in modules for name, e in self._by_module.get(module, {}).items()}
+    def redeclare(self, module: str) -> list[Entry]:
+        """What a module declares, in force again if another text of it has replaced it since."""
+        declared = self._by_module.get(module, {})
+        entries = {name: replace(entry) for name, entry in declared.items()}  # hashes are known when all is loaded
         self._entries.update(entries)
         self.revision += 1
         return [entries[name] for name in sorted(entries)]
@@ -190,6 +205,8 @@ class Registry:
                 return make(name)
         if name not in self._entries:
             self.load_entry_points()
+        while name not in self._entries and load_later:
+            load_later.pop(0)()
         if name not in self._entries:
             raise unknown(self.kind, name, [*self._entries, *self.aliases])
         return self._entries[name]
@@ -213,10 +230,10 @@ class Registry:
     @functools.cached_property
     def _loaded(self) -> bool:
         for point in metadata.entry_points(group=self._group) if self._group else ():
+            function = self._load_point(point)
             if point.name not in self._entries:
-                function = self._load_point(point)
-                if point.name not in self._entries:
-                    self.add(point.name, function)
+                self.add(point.name, function)
+            self._entries[point.name] = replace(self._entries[point.name], installed=True)
         return True
 
     def _load_point(self, point: metadata.EntryPoint) -> Callable[..., Any]:

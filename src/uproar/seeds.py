@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +37,42 @@ def _number(text: str) -> int:
 def generator(*names: Name) -> torch.Generator:
     """A generator for one purpose."""
     return torch.Generator().manual_seed(key(*names))
+
+
+@contextmanager
+def seeded_generators(seed: int) -> Iterator[None]:
+    """The global generators of torch, NumPy and Python start from the seed inside, and go on as before after it."""
+    before = _global_states()
+    try:
+        _seed_all(seed)
+        yield
+    finally:
+        torch.set_rng_state(before[0])
+        if before[1]:
+            torch.cuda.set_rng_state_all(before[1])
+        np.random.set_state(before[2])
+        random.setstate(before[3])
+
+
+def generators_used(seed: int) -> bool:
+    """Whether the global generators have been used or set since they were started from the seed."""
+    now = _global_states()
+    with seeded_generators(seed):
+        start = _global_states()
+    return not torch.equal(now[0], start[0]) or repr(now[2:]) != repr(start[2:])
+
+
+def _seed_all(seed: int) -> None:
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
+def _global_states() -> tuple[Any, ...]:
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return torch.get_rng_state(), on_gpus, np.random.get_state(), random.getstate()
 
 
 @dataclass(frozen=True)

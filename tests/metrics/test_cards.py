@@ -17,7 +17,7 @@ from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.probe import evaluate, fractions_of, summarise
 from uproar.metrics.registry import metric
-from uproar.plugins.loading import load_file
+from uproar.plugins import load_file
 
 DOCS = Path(__file__).parents[2] / "docs"
 FEW = {"draws": 3, "steps": 10}

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import uproar
-from uproar.containment import is_builtin
 from uproar.errors import BadInput
 from uproar.estimators import read_chain
+from uproar.guard import is_builtin
 from uproar.metrics import metric, metrics
 from uproar.protocols import PROTOCOLS
 from uproar.report.metric_board import board_json, board_page

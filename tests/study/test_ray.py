@@ -21,7 +21,7 @@ from tests.study.executors import ExecutorTests, ended
 from tests.study.test_run import numbers
 from uproar.audits import audits
 from uproar.errors import BadInput
-from uproar.plugins.loading import bundle, install_bundle, load_file, source_hash
+from uproar.plugins import bundle, install_bundle, load_file, source_hash
 from uproar.storage.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.cell import Done
@@ -186,27 +186,23 @@ def make(shape, classes):
 """
 
 
-def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, small, monkeypatch):
-    """Train, explain, retrain, evaluate, judge, score; a model and estimators in files; a stand-in for S3."""
-    import objects
-
+def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, small):
+    """Train, explain, retrain, evaluate, judge, score; a model and estimators in files."""
     (tmp_path / "plug.py").write_text(PLUGIN.replace("WHERE", str(tmp_path / "where")))
     (tmp_path / "carrying").mkdir()
     (tmp_path / "carrying" / "sums.py").write_text("def total(x):\n    return x.sum(1)\n")
     (tmp_path / "net.py").write_text(MODEL)
-    (tmp_path / "objects").mkdir()
-    monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path / "objects"))
     study = small(
-        plugins=[objects.__file__, str(tmp_path / "plug.py")],
+        plugins=[str(tmp_path / "plug.py")],
         model=f"{tmp_path}/net.py:make",
         estimators=["grad", "sobel", "carried"],
         metrics=["deletion(steps=4)"],
         protocols=["roar", "roar:no-retrain", "evaluator"],
         seeds=1,
     )
-    kinds = {job.kind for job in plan(study, Store("s3://bucket/x")).jobs}
+    kinds = {job.kind for job in plan(study, Store(tmp_path / "ray")).jobs}
     assert kinds == {"train", "explain", "retrain", "evaluate", "evaluator", "judge", "score"}
-    apart = uproar.run(study, store="s3://bucket/x", ray=joined)
+    apart = uproar.run(study, store=tmp_path / "ray", ray=joined)
     assert set(apart.table["status"]) == {"done"}
     used = Path((tmp_path / "where").read_text())
     assert used.name == "sums.py" and tmp_path not in used.parents, "a module did not travel"

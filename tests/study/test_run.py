@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -408,7 +409,13 @@ def test_an_object_store_gives_the_same_numbers(done, tmp_path, small, monkeypat
     import objects
 
     monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path))
-    study = small(plugins=[objects.__file__])
+    package = tmp_path.parent / "objects-1.dist-info"  # by this, worker processes find the stand-in too
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: objects\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[fsspec.specs]\ns3 = objects:Objects\n")
+    found = [str(package.parent), str(Path(objects.__file__).parent), *sys.path]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found))
+    study = small()
     pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(study, store="s3://bucket/small", jobs=2)))
     assert plan(study, Store("s3://bucket/small")).jobs == []
 

@@ -27,7 +27,7 @@ from uproar.cli.json_output import with_json
 from uproar.cli.options import Command, Group
 from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, plainly, shortened
 from uproar.paths import check_working_folder
-from uproar.plugins.loading import describe_error, line_in_file
+from uproar.plugins import describe_error, line_in_file
 
 
 def _show_version(wanted: bool) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from uproar.containment import contained_call
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.expression import Call, parse
-from uproar.plugins.loading import line_in_file
+from uproar.plugins import line_in_file
 from uproar.registry import Entry, Registry
 
 _MODULES = ("derived_tasks", "user_images", "huggingface", "photographs", "planted", "small_sets")
@@ -28,7 +27,7 @@ def _load(call: Call) -> Task:
     entry = _entry(call)
     inner = [_load(arg) for arg in call.args]
     try:
-        task = contained_call(f"The task {entry.name}", entry.function, inner, entry.bind(**dict(call.options)))
+        task = entry.function(*inner, **entry.bind(**dict(call.options)))
     except UproarError:
         raise
     except CODE_ERRORS as error:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from uproar.batches import spans
-from uproar.containment import private_copy
 from uproar.data.stream import Rows, Source, row_numbers
 from uproar.errors import BadInput, BadShape
+from uproar.guard import private_copy
 from uproar.types import Images, Kind
 
 READ = 2**24

@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
-from uproar.containment import seeded_generators
 from uproar.errors import BadInput, BadShape, NotApplicable, one_line
 from uproar.estimators.captum_classes import PREFIX, captum_class, captum_package, class_options, parameters
 from uproar.estimators.class_scores import rows_for
@@ -26,6 +25,7 @@ from uproar.estimators.registry import Context
 from uproar.models.borrow import borrowed
 from uproar.models.forward import returning_scores
 from uproar.registry import Entry
+from uproar.seeds import seeded_generators
 from uproar.types import Images, Labels, RawMaps
 
 _TOGETHER = frozenset(
@@ -53,12 +53,12 @@ def captum_entry(name: str) -> Entry:
         return _estimated(cls, model, x, target, context, given)
 
     estimate.__name__ = estimate.__qualname__ = PREFIX + short
-    if not cls.__module__.startswith("captum."):
-        estimate.__module__ = cls.__module__  # code of the user, and guarded as such
+    user = "" if cls.__module__.startswith("captum.") else cls.__module__
+    estimate.__module__ = user or estimate.__module__
     estimate.__doc__ = f"{cls.__name__} as Captum has it."
     estimate.__signature__ = _signature(options)  # type: ignore[attr-defined]
     estimate.__annotations__ = {name: parameter.annotation for name, parameter in options.items()}
-    return Entry("estimator", PREFIX + short, estimate, _facts(cls))
+    return Entry("estimator", PREFIX + short, estimate, _facts(cls), user, installed=user not in ("", "__main__"))
 
 
 def _facts(cls: Any) -> dict[str, Any]:

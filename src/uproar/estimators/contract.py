@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from uproar.containment import ModelState, is_builtin, recording_restored, seeded_with
 from uproar.data import Task, load
 from uproar.errors import CODE_ERRORS, NotApplicable, SideEffect, one_line
 from uproar.estimators.chain import Chain, read_chain, require_maps
 from uproar.estimators.explain import explain_chains, prepare_states, raw_maps
 from uproar.estimators.registry import Context, estimators
+from uproar.guard import ModelState, is_builtin, recording_habits, seeded_with
 from uproar.models import ModelSpec, borrowed, build
-from uproar.plugins.loading import describe_error
+from uproar.plugins import describe_error
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
 from uproar.types import Images, Labels
@@ -55,7 +55,7 @@ class Trial:
         self.spec = ModelSpec.of(model)
         self.model = self._trained(0)
         self.before = ModelState(self.model)
-        self.undone: list[str] = []
+        self.habits: list[str] = []
         self.seconds = 0.0
 
     def _trained(self, seed: int) -> nn.Module:
@@ -77,13 +77,13 @@ class Trial:
         test = self.task.test
         classes = test.labels[index] if target is None else torch.full((len(index),), target)
         context = Context(Draws.of(0, index), self.task.mean, self.task.train, test.truth(index))
-        with seeded_with(seed), recording_restored() as undone:
+        with seeded_with(seed), recording_habits() as habits:
             with borrowed(model), torch.no_grad():
                 context = replace(context, states=prepare_states(model, context, [self.chain]))
             began = time.perf_counter()
             maps = raw_maps(model, test.read(index), classes, context, [self.chain.raw], batch)
             self.seconds = time.perf_counter() - began
-        self.undone += [name for name in undone if name not in self.undone]
+        self.habits += [name for name in habits if name not in self.habits]
         return maps[self.chain.raw]
 
 
@@ -124,7 +124,7 @@ def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
     order = [7, 2, 5, 0]
     yield ("does not depend on the other images", lambda: _same(trial.maps()[order], trial.maps(order)))
     yield UNCHANGED, lambda: _unchanged(trial)
-    yield "leaves the process and its inputs as they were", lambda: ", ".join(trial.undone)
+    yield "leaves the process and its inputs as they were", lambda: ", ".join(trial.habits)
     yield "responds to the model", lambda: _responds(trial)
     yield "responds to the class explained", lambda: _class(trial)
 

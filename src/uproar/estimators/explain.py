@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches
 from uproar.checks import map_values
-from uproar.containment import guarded_call, is_builtin
 from uproar.errors import BadMap, NotApplicable
 from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.class_scores import rows_for
 from uproar.estimators.registry import Context, estimators, run
 from uproar.estimators.transforms import add_noise
 from uproar.expression import Call
+from uproar.guard import guarded_call, is_builtin
 from uproar.models.borrow import borrowed
 from uproar.models.forward import ScoresOnly, forward
 from uproar.models.output_kind import (

@@ -21,7 +21,7 @@ from uproar.checks import map_values
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadMap, NotApplicable
 from uproar.estimators.registry import Context
-from uproar.plugins.loading import file_at
+from uproar.plugins import file_at
 from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps
 

@@ -21,9 +21,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from uproar.containment import guarded_call
 from uproar.data.task import Split
 from uproar.errors import BadInput, NotApplicable
+from uproar.guard import guarded_call
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.types import KINDS, Kind
@@ -205,7 +205,7 @@ def register_file(module: ModuleType) -> None:
 
     In a file that declares estimators itself, all others are helpers.
     """
-    if estimators.redeclare([module.__name__]):
+    if estimators.redeclare(module.__name__):
         return
     for name, function in list(vars(module).items()):
         if _is_plain(function, module.__name__):

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from uproar.batches import spans
-from uproar.containment import contained, guarded_call, is_builtin, private_copy
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call
+from uproar.guard import guarded_call, is_builtin, private_copy
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.registry import (
@@ -242,15 +242,12 @@ def _changed_by_user(change: Change, batch: PreparedBatch) -> Images:
     """Images changed by a class of the user, which gets a batch that only classes of its module share."""
     cls = type(change)
     own = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
-    with contained(f"The change {cls.__name__} of a metric", batch.model):
-        images = change.images(own)
-    return private_copy(images)
+    changed: Images = guarded_call(f"The change {cls.__name__} of a metric", change.images, [own], model=batch.model)
+    return changed
 
 
 def _forward(batch: Batch, x: Images) -> Tensor:
-    """The model's outputs; a single image is shown twice, since one row takes another path through libraries."""
-    if len(x) == 1:
-        return _forward(batch, torch.cat([x, x]))[:1]
+    """The model's outputs."""
     return forward(batch.model, x.contiguous(memory_format=torch.channels_last))
 
 

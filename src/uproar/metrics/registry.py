@@ -16,9 +16,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from torch import Tensor, nn
 
-from uproar.containment import contained, is_builtin, private_copy
 from uproar.errors import BadInput
 from uproar.expression import Call, parse
+from uproar.guard import guarded_call
 from uproar.metrics.axis import Axis, Trace
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
@@ -196,10 +196,8 @@ def data_set_statistic(named: Call, samples: Iterable[Responses]) -> list[float]
     """The statistic of a data set that a metric declares (`statistic=`), for each of some samples of responses."""
     entry = metrics[named.name]
     compute, options = entry.facts["statistic"], entry.bind(**dict(named.options))
-    if is_builtin(compute):
-        return [float(compute(sample, **options)) for sample in samples]
-    with contained(f"The metric {entry.name}"):
-        return [float(compute(private_copy(sample), **options)) for sample in samples]
+    owner = f"The metric {entry.name}"
+    return [float(guarded_call(owner, compute, [sample], options)) for sample in samples]
 
 
 def resampled_statistic(named: Call, responses: Responses, seed: int = 0) -> np.ndarray | None:

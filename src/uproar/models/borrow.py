@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from uproar.containment.model import HOOKS
+from uproar.guard import HOOKS
 
 
 @contextmanager

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from uproar.containment import contained_call, loading, private_copy
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, UproarError
 from uproar.expression import Call, parse
+from uproar.guard import private_copy
 from uproar.models.forward import extract_class_scores
-from uproar.plugins.loading import describe_error, load_file, source_hash
+from uproar.plugins import describe_error, load_file, source_hash
 from uproar.registry import Registry
 from uproar.seeds import key
 
@@ -102,10 +102,7 @@ def make(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
         try:
-            # the seed is chosen here
-            model = contained_call(
-                f"The model {spec.name}", factory, (), private_copy({**given, **options}), reseed=False
-            )
+            model = factory(**private_copy({**given, **options}))
         except UproarError:
             raise
         except CODE_ERRORS as error:
@@ -155,8 +152,7 @@ def _factory(spec: ModelSpec) -> tuple[Callable[..., Any], dict[str, Any]]:
         entry = models[spec.call.name]
         return entry.function, entry.bind(**dict(spec.call.options))
     path, _, name = spec.call.name.partition(":")
-    with loading():
-        module = load_file(path)
+    module = load_file(path)
     factory = getattr(module, name, None)
     if not callable(factory):
         raise BadInput(f"{path} has no function called {name!r}.")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line
 from uproar.models.normalise import NetworkNormalise
-from uproar.plugins.loading import file_at
+from uproar.plugins import file_at
 
 
 def weights_hash(path: str | Path) -> str:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from uproar.containment import guarded_call
 from uproar.errors import BadShape
+from uproar.guard import guarded_call
 from uproar.removal.fill import FillContext, filled
 from uproar.types import KINDS, Images, Kind
 

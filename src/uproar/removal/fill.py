@@ -14,9 +14,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.containment import guarded_call
 from uproar.errors import BadInput, BadOption, BadShape, NotApplicable
 from uproar.expression import parse
+from uproar.guard import guarded_call
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws, generator
 from uproar.types import Images

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uproar.data.locations import add_roots, environment_roots
 from uproar.errors import BadInput, StoreError
 from uproar.paths import user_path
-from uproar.plugins.loading import source_hash
+from uproar.plugins import source_hash
 from uproar.runs.other_folders import RECORD
 from uproar.runs.record import WallTime, read_record
 from uproar.storage.backends import is_hidden, public, write_file

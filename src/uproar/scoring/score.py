@@ -29,10 +29,10 @@ from uproar.checks import (
     undefined_maps,
     unusual_pixels,
 )
-from uproar.containment import guarded_call
 from uproar.data.task import box_pixels
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
+from uproar.guard import guarded_call
 from uproar.metrics import Batch
 from uproar.metrics.probe import evaluate, fractions_of
 from uproar.metrics.registry import read_metric

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from uproar.audits import OWN, Trials, audits, read_audit, studies_of, trials_of
 from uproar.audits.registry import check_kind, kind_of_task
-from uproar.containment import contained, is_builtin
 from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
 from uproar.expression import Call
 from uproar.models import ModelSpec
-from uproar.plugins.loading import describe_error, line_in_file
-from uproar.registry import Entry
+from uproar.plugins import describe_error, line_in_file
 from uproar.results.finding import Finding
 from uproar.storage.store import Store
 from uproar.study.cell import Cell, Outcome, ScoreCell, Unit
@@ -117,7 +114,7 @@ def _finding(one: AuditRequest, store: Store, outcomes: Mapping[Unit, Outcome] |
             raise NotApplicable(one.refused)
         evidence = Evidence(one.studies, store, outcomes, one.trials)
         options = entry.bind(**dict(one.call.options))
-        finding = _answer(entry, evidence, options)
+        finding = entry.function(evidence, **options)
     except StoreError:
         raise
     except CODE_ERRORS as error:
@@ -133,11 +130,3 @@ def _finding(one: AuditRequest, store: Store, outcomes: Mapping[Unit, Outcome] |
         task=one.task,
         model=one.model,
     )
-
-
-def _answer(entry: Entry, evidence: Evidence, options: Mapping[str, Any]) -> Finding:
-    """What an audit finds; one of the user leaves the process as it was."""
-    if is_builtin(entry.function):
-        return entry.function(evidence, **options)
-    with contained(f"The audit {entry.name}"):
-        return entry.function(evidence, **options)

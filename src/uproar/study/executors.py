@@ -1,5 +1,8 @@
 """Where jobs run: here, in processes, or on a cluster (`ray_executor`, `submitit_executor`). A study cannot tell which.
 
+A process that has called a function of a plug-in does no jobs but those of that plug-in: whatever it did there to
+torch, to classes or to memory reaches no other result.
+
 submit(job)     hand over a job whose needs are met
 next()          wait for any job to end: its Report; None if there is only news of where jobs run
 close()         stop; what is running is given up
@@ -8,10 +11,12 @@ close()         stop; what is running is given up
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, Pipe, wait
@@ -19,6 +24,7 @@ from typing import Protocol, runtime_checkable
 
 from uproar import devices
 from uproar.errors import BadInput, UproarError
+from uproar.plugins import installed
 from uproar.storage.backends import is_private
 from uproar.study import worker_process
 from uproar.study.cell import Failed, Outcome, Unit
@@ -55,19 +61,24 @@ class Executor(Protocol):
 
 
 class Serial:
-    """One job after the other in this process."""
+    """One job after the other in this process; what calls an installed plug-in, in one of its own."""
 
     workers = 1
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, limit: float = math.inf) -> None:
         self.root = root
         self.waiting: deque[Job] = deque()
+        self.apart = Processes(root, 1, limit=limit)
 
     def submit(self, job: Job) -> None:
         self.waiting.append(job)
 
     def next(self) -> Report:
-        return run_job(self.waiting.popleft(), self.root)
+        job = self.waiting.popleft()
+        if not job.plugin or is_private(self.root):
+            return run_job(job, self.root)
+        self.apart.submit(job)
+        return self.apart.next()
 
     def running(self) -> list[Job]:
         return list(self.waiting)[:1]
@@ -80,6 +91,7 @@ class Serial:
 
     def close(self) -> None:
         self.waiting.clear()
+        self.apart.close()
 
 
 class _Worker:
@@ -96,11 +108,14 @@ class _Worker:
         self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
         theirs.close()
         self.job: Job | None = None
+        self.plugin: str | None = None
+        """What its jobs call; None before the first."""
+        self.since = 0.0
         with contextlib.suppress(OSError):  # not in the command, which everybody on the machine can see
-            self.connection.send((root, plugins))
+            self.connection.send((root, plugins, installed))
 
     def give(self, job: Job) -> None:
-        self.job = job
+        self.job, self.plugin, self.since = job, job.plugin, time.monotonic()
         with contextlib.suppress(OSError):  # a dead process is found out when its answer is awaited
             self.connection.send(job)
 
@@ -113,11 +128,11 @@ class _Worker:
 class Processes:
     """Several processes with one torch thread each, started with the first job: there may be none to do.
 
-    One that dies is replaced and its job done again.
+    One that dies is replaced and its job done again; one whose job takes more than `limit` seconds is ended.
     """
 
-    def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = ()) -> None:
-        self.root, self.workers, self.plugins = root, workers, plugins
+    def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = (), limit: float = math.inf) -> None:
+        self.root, self.workers, self.plugins, self.limit = root, workers, plugins, limit
         self.pool: list[_Worker] = []
         self.waiting: deque[Job] = deque()
         self.attempts: dict[str, int] = {}
@@ -142,19 +157,36 @@ class Processes:
         while True:
             self._hand_out()
             busy: dict[Connection, _Worker] = {w.connection: w for w in self.pool if w.job}
-            for connection in wait(list(busy)):
+            left = min(worker.since for worker in busy.values()) + self.limit - time.monotonic()
+            ready = wait(list(busy), timeout=None if math.isinf(left) else max(0.0, left))
+            for connection in ready:
                 worker = busy[connection]  # type: ignore[index]
                 report = self._answer(worker)
                 if report is not None:
                     self._hand_out()  # nobody is idle while the report is dealt with
                     return report
+            if not ready:
+                overdue = min(busy.values(), key=lambda worker: worker.since)
+                assert overdue.job is not None
+                self._renew(overdue)
+                return failure_report(overdue.job, f"it did not end within {self.limit:g} seconds (job_limit)")
 
     def _hand_out(self) -> None:
-        for worker in self.pool:
+        """Give every idle process a job that it may do; another process where it may do none of those that wait."""
+        for worker in [*self.pool]:
             if worker.job is None and self.waiting:
-                job = self.waiting.popleft()
+                fits = (place for place, job in enumerate(self.waiting) if worker.plugin in (None, job.plugin))
+                place = next(fits, 0)
+                job = self.waiting[place]
+                del self.waiting[place]
                 self.attempts[job.id] = self.attempts.get(job.id, 0) + 1
-                worker.give(job)
+                (worker if worker.plugin in (None, job.plugin) else self._renew(worker)).give(job)
+
+    def _renew(self, worker: _Worker) -> _Worker:
+        """Another process in the place of this one."""
+        worker.stop()
+        self.pool[worker.number] = _Worker(self.root, self.plugins, worker.number)
+        return self.pool[worker.number]
 
     def _answer(self, worker: _Worker) -> Report | None:
         job = worker.job
@@ -170,7 +202,7 @@ class Processes:
 
     def _replace(self, worker: _Worker, job: Job) -> Report | None:
         code = worker.process.wait()
-        self.pool[worker.number] = _Worker(self.root, self.plugins, worker.number)
+        self._renew(worker)
         if self.attempts[job.id] < ATTEMPTS:
             self.waiting.appendleft(job)
             return None
@@ -201,13 +233,25 @@ def workers(jobs: int | None, device: str) -> int:
     return default_jobs(device) if jobs is None else jobs
 
 
-def executor(root: str, jobs: int, plugins: tuple[str, ...] = ()) -> Executor:
-    """The executor for so many jobs at a time: 1 runs here."""
-    if jobs == 1:
-        return Serial(root)
+def executor(root: str, jobs: int, plugins: tuple[str, ...] = (), limit: float = math.inf) -> Executor:
+    """The executor for so many jobs at a time: 1 runs here, unless this process has loaded plug-ins."""
+    if jobs == 1 and (not plugins or is_private(root)):
+        return Serial(root, limit)
     if is_private(root):
         raise BadInput(f"Only one process sees {root}: use --jobs 1, or a store that others can open.")
-    return Processes(root, jobs, plugins)
+    return Processes(root, jobs, plugins, limit)
+
+
+def run_apart(job: Job, root: str, plugins: tuple[str, ...], limit: float) -> Report:
+    """Carry out a job; one that calls plug-ins in a process of its own, which ends with it."""
+    if not job.plugin:
+        return run_job(job, root)
+    pool = Processes(root, 1, plugins, limit)
+    try:
+        pool.submit(job)
+        return pool.next()
+    finally:
+        pool.close()
 
 
 def drain(waiting: deque[Job]) -> list[Job]:

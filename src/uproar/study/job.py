@@ -38,6 +38,8 @@ class Job:
     """Fine-tune: how."""
     seeds: tuple[int, ...] = ()
     """Evaluator: the replicates whose evaluators are trained at once, `seed` the first of them."""
+    plugin: str = ""
+    """The plug-ins whose functions it calls: it runs in a process that does no other jobs."""
     cost: float = 1.0
     """Expected work, in images passed forward and backward."""
 

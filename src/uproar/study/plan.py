@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from uproar.errors import CODE_ERRORS
 from uproar.estimators import Chain, families
@@ -18,6 +18,7 @@ from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Outcome, ScoreCell, Skipped, Unit, by_estimator
 from uproar.study.grid import cells_of, check_files, check_weights, refusal, scores_of
 from uproar.study.job import Job, place
+from uproar.study.plugin_calls import plugins_of_chain, plugins_of_job, plugins_of_unit
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
 from uproar.training import FineTuning
@@ -55,6 +56,7 @@ def plan(study: Study, store: Store, settled: Collection[Unit] = ()) -> Plan:
     for bench in benches:
         bench.store.backend.refresh()  # others may have written since it was last read
         _plan_setting(study, bench, total, settled)
+    total.jobs = [replace(job, plugin=plugins_of_job(job)) for job in total.jobs]
     return total
 
 
@@ -96,8 +98,10 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
         total.jobs += _cell_jobs(bench, cells, base_jobs[seed], own, explain_jobs)
         tunings = _fine_tuning_jobs(bench, seed, scored, base_jobs[seed])
         total.jobs += tunings.values()
-        for images in dict.fromkeys(unit.images for unit in scored):
-            same = [unit for unit in scored if unit.images == images]
+        together: dict[tuple[int | None, str], list[ScoreCell]] = defaultdict(list)
+        for unit in scored:
+            together[unit.images, plugins_of_unit(unit, bench.setting)].append(unit)
+        for same in together.values():
             total.jobs += _score_jobs(bench, seed, same, base_jobs[seed], tunings)
 
 
@@ -192,15 +196,17 @@ def _cell_jobs(
     explain_jobs: Mapping[ImageRanking, list[str]],
 ) -> list[Job]:
     """Jobs that train, with all tests of their networks, and one per estimator on which a network is asked alone."""
-    fixed: dict[tuple[str, str], list[Cell]] = defaultdict(list)
-    retrained: dict[tuple[str, tuple, float | None], list[Cell]] = defaultdict(list)
+    fixed: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
+    retrained: dict[tuple[str, tuple, float | None, str], list[Cell]] = defaultdict(list)
     for cell in missing:
+        called = plugins_of_unit(cell, bench.setting)
         if protocol_named(cell.protocol).retrains:
             # where networks are trained as a stack, the fractions of an estimator are one job
             alone = None if bench.inputs.stacks else cell.fraction
-            retrained[cell.estimator, protocol_named(cell.protocol).network, alone].append(cell)
+            retrained[cell.estimator, protocol_named(cell.protocol).network, alone, called].append(cell)
         else:
-            fixed["judge" if protocol_named(cell.protocol).evaluator else "evaluate", cell.estimator].append(cell)
+            kind = "judge" if protocol_named(cell.protocol).evaluator else "evaluate"
+            fixed[kind, cell.estimator, called].append(cell)
     train = tuple(job.id for job in base_jobs if job.kind == "train" and job.fold is None)
     network, jobs = {"evaluate": train, "judge": (*train, *(job.id for job in evaluators))}, list[Job]()
     for group in retrained.values():
@@ -209,11 +215,11 @@ def _cell_jobs(
             needs = _needed(bench, cells, explain_jobs)
             name = f"{place(bench.setting, cells[0].seed)}/{cells[0]} +{len(cells) - 1}"
             jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
-    for (kind, chain), cells in fixed.items():
+    for (kind, chain, called), cells in fixed.items():
         images = len(bench.inputs.rows_asked(protocol_named(cells[0].protocol)))
         cost = len(cells) * images / 3
         needs = network[kind] + _needed(bench, cells, explain_jobs)
-        name = f"{place(bench.setting, cells[0].seed)}/{kind} {chain}"
+        name = f"{place(bench.setting, cells[0].seed)}/{kind} {chain} {called}"
         jobs.append(Job(name, kind, bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
     return jobs
 
@@ -246,13 +252,13 @@ def _explain_jobs(
     test_only: bool,
 ) -> list[Job]:
     """Jobs for each family of chains that share passes and lack the same fractions."""
-    chains: dict[tuple[float, ...], list[Chain]] = defaultdict(list)
+    chains: dict[tuple[tuple[float, ...], str], list[Chain]] = defaultdict(list)
     for ranking, sets in lacking.items():
         for fractions in sets if ranking.crossed == crossed else ():
-            chains[fractions].append(ranking.chain)
+            chains[fractions, plugins_of_chain(ranking.chain)].append(ranking.chain)
     train = tuple(job.id for job in trains if (job.fold is not None) == crossed)
     jobs = []
-    for fractions, members in chains.items():
+    for (fractions, _), members in chains.items():
         for family in families(members):
             rankings = [ImageRanking(chain, seed, crossed) for chain in family]
             jobs += _family_jobs(bench, rankings, fractions, train, test_only)
@@ -366,7 +372,7 @@ def _score_jobs(
     """
     images = len(bench.inputs.rows_of(units[0]))
     train = tuple(job.id for job in others if job.kind == "train")
-    by_chain = by_estimator(units)
+    by_chain, called = by_estimator(units), plugins_of_unit(units[0], bench.setting)
     judging = {name: _judging(bench, scored) for name, scored in by_chain.items()}
     jobs = []
     for group in _scored_together(bench, judging):
@@ -376,7 +382,7 @@ def _score_jobs(
         tuned = tuple(job.id for tuning, job in tunings.items() if tuning in judges)
         jobs.append(
             Job(
-                f"{place(bench.setting, seed)}/score {', '.join(names)} on {images} images",
+                f"{place(bench.setting, seed)}/score {', '.join(names)} on {images} images {called}",
                 "score",
                 bench.setting,
                 seed,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from uproar.errors import UproarError, one_line
+from uproar.study.executors import run_apart
 from uproar.study.job import Job
 from uproar.study.remote_worker import NodeUnfit, WorkerSetup, check_data, prepare
-from uproar.study.run_job import run_job
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ def serve(setup: WorkerSetup, job: Job, data: str) -> Iterator[object]:
         yield NodeUnfit(one_line(error))
         return
     try:
-        yield run_job(job, setup.root)
+        yield run_apart(job, setup.root, setup.plugins, setup.limit)
     except UproarError as error:
         yield error

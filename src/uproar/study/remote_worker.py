@@ -15,8 +15,8 @@ from typing import Any
 
 from uproar.data.locations import VARIABLE, roots
 from uproar.errors import BadInput, StoreError
-from uproar.extend import load_plugin
-from uproar.plugins.loading import Bundle, bundle, install_bundle
+from uproar.extend import load_plugins_later
+from uproar.plugins import Bundle, bundle, install_bundle
 from uproar.storage.backends import backend_at, public
 from uproar.study.bench import bench_for
 from uproar.study.job import Job
@@ -37,6 +37,8 @@ class WorkerSetup:
     """Files of the user by the name the study has for them, with what they import."""
     version: str
     environment: Mapping[str, str]
+    limit: float
+    """Seconds that a job may take."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def worker_setup(
         files={name: keep(bundle(name)) for name in files},
         version=metadata.version("uproar"),
         environment={VARIABLE: places, **_uproar_variables()},
+        limit=max(study.job_limit for study in studies),
     )
 
 
@@ -92,8 +95,7 @@ def prepare(setup: WorkerSetup, fetch: Callable[[Any], Bundle] = lambda content:
         os.chdir(setup.folder)
     for name, content in setup.files.items():
         install_bundle(name, fetch(content))
-    for file in setup.plugins:
-        load_plugin(file)
+    load_plugins_later(setup.plugins)
     try:
         backend_at(setup.root).start(setup.token, 1)
     except OSError:

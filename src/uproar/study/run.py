@@ -140,7 +140,7 @@ def _workers(
     elif slurm is not None:
         runner = Submitit(root, slurm, [study])
     else:
-        runner = executor(root, workers(jobs, study.device), study.plugins)
+        runner = executor(root, workers(jobs, study.device), study.plugins, study.job_limit)
     try:
         yield runner
     finally:

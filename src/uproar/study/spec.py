@@ -24,7 +24,7 @@ from uproar.metrics.flagging import CHECKS, read_checks
 from uproar.metrics.registry import read_metric
 from uproar.models import ModelSpec
 from uproar.paths import user_path
-from uproar.plugins.loading import file_at
+from uproar.plugins import file_at
 from uproar.protocols import Protocol, protocol_named
 from uproar.protocols.evaluator import FRACTIONS, JUDGED
 from uproar.removal.fill import fills
@@ -159,6 +159,8 @@ class Study(BaseModel):
     recipe: Annotated[Recipe, BeforeValidator(_recipe)] = Field(default_factory=Recipe)
     resources: Resources = Field(default_factory=Resources)
     """What every job takes on a cluster (`--ray`)."""
+    job_limit: Annotated[float, Field(gt=0)] = 24 * 3600.0
+    """Seconds after which a job in a process of its own is ended, and its cells fail."""
 
     def __init__(self, /, **content: Any) -> None:
         try:

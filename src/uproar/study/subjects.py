@@ -25,7 +25,7 @@ from uproar.models.output_kind import (
 )
 from uproar.models.registry import needs_classes
 from uproar.models.weights import load_weights
-from uproar.plugins.loading import file_at
+from uproar.plugins import file_at
 from uproar.seeds import Draws
 from uproar.storage.store import Store
 from uproar.study.bench import Bench, bench_for

@@ -20,9 +20,10 @@ from types import FrameType
 
 from uproar.errors import UproarError, one_line
 from uproar.storage.backends import backend_at, write_file
+from uproar.study.executors import run_apart
 from uproar.study.job import Job
 from uproar.study.remote_worker import NodeUnfit, WorkerSetup, check_data, prepare
-from uproar.study.run_job import Report, run_job
+from uproar.study.run_job import Report
 
 SETUP = "setup.pkl"
 """What all tasks of a run have to know: written and read by the same user, in the folder of submitit's own files."""
@@ -100,7 +101,7 @@ def _serve(task: Task, served: Served) -> None:
         except UproarError as error:
             served.unfit = NodeUnfit(one_line(error))
             return
-        served.reports.append(run_job(job, setup.root))
+        served.reports.append(run_apart(job, setup.root, setup.plugins, setup.limit))
 
 
 def _goes_on(task: Task, setup: WorkerSetup, done: Sequence[Report], spent: float) -> bool:

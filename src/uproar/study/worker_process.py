@@ -50,11 +50,12 @@ def main(parent: str, handle: str) -> None:
 
 
 def serve(handle: int) -> None:
-    """Do jobs until the parent closes the pipe or is gone; first it sends the address of the store and the plug-ins."""
+    """Do jobs until the parent closes the pipe or is gone; first it sends where the store and the plug-ins are."""
     import torch
 
     from uproar.errors import UproarError
-    from uproar.extend import load_plugin
+    from uproar.extend import load_plugins_later
+    from uproar.plugins import installed
     from uproar.study.run_job import run_job
 
     torch.set_num_threads(1)
@@ -62,11 +63,13 @@ def serve(handle: int) -> None:
     first = _received(connection)
     if first is None:
         return
-    root, plugins = first
-    for file in plugins:
-        load_plugin(file)
+    root, plugins, places = first
+    installed.update(places)
+    load_now = load_plugins_later(plugins)
     while (job := _received(connection)) is not None:
         try:
+            if job.plugin:
+                load_now()
             answer: object = run_job(job, root)
         except UproarError as error:
             answer = error

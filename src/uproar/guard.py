@@ -1,0 +1,227 @@
+"""Functions of the user called in this process: they get copies, and one that changes the network is an error.
+
+In a study, functions of plug-ins run in processes of their own (`study.executors`): what they do to torch, to classes
+or to the process reaches no other result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import SideEffect
+from uproar.plugins import check_local_imports
+from uproar.seeds import Draws, generators_used, seeded_generators
+
+HOOKS = (
+    *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
+    *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
+    *("_state_dict_hooks", "_load_state_dict_pre_hooks"),
+)
+"""Where a module keeps its hooks."""
+
+_seed: ContextVar[int] = ContextVar("seed of the global generators", default=0)
+_habits: ContextVar[list[str] | None] = ContextVar("what functions changed beside the network", default=None)
+
+
+def is_builtin(function: object) -> bool:
+    """Whether a function, or the class of an object, is uproar's own: such code is trusted and runs as it is."""
+    module = getattr(function, "__module__", None) or ""
+    return module == "uproar" or module.startswith("uproar.")
+
+
+def guarded_call(
+    owner: str,
+    function: Callable[..., Any],
+    given: Sequence[Any],
+    options: Mapping[str, Any] | None = None,
+    model: nn.Module | None = None,
+) -> Any:
+    """`function(*given, **options)`; code of the user gets copies, and its answer is a copy without a graph.
+
+    It runs with gradients and a fixed start of the global random generators. `owner` says whose code it is, e.g. "the
+    estimator mine"; `model` is the network that it can reach: a change of it is undone and raised as SideEffect.
+    """
+    options = options or {}
+    if is_builtin(function):
+        return function(*given, **options)
+    state = None if model is None else ModelState(model)
+    changed: list[str] = []
+    modules = len(sys.modules)
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), seeded_generators(_seed.get()):
+            copies, named = [private_copy(value) for value in given], private_copy(options)
+            answer = function(*copies, **named)
+            _note_habits([*zip(copies, given, strict=True), (named, options)])
+    finally:
+        if state is not None:
+            changed = state.restore()
+    if len(sys.modules) > modules:
+        check_local_imports(function)
+    if changed:
+        raise SideEffect(f"{owner} changed the model: {', '.join(changed)}.")
+    return private_copy(answer)
+
+
+@contextmanager
+def seeded_with(seed: int) -> Iterator[None]:
+    """Inside, code of the user finds the global random generators started from another number."""
+    token = _seed.set(seed)
+    try:
+        yield
+    finally:
+        _seed.reset(token)
+
+
+@contextmanager
+def recording_habits() -> Iterator[list[str]]:
+    """The names of what functions of the user change inside beside the network; used by the contract of estimators."""
+    names: list[str] = []
+    before = torch.get_default_dtype(), torch.get_num_threads()
+    token = _habits.set(names)
+    try:
+        yield names
+    finally:
+        _habits.reset(token)
+        if torch.get_default_dtype() != before[0]:
+            torch.set_default_dtype(before[0])
+            names.append("the default dtype of torch")
+        if torch.get_num_threads() != before[1]:
+            torch.set_num_threads(before[1])
+            names.append("the number of threads of torch")
+
+
+def _note_habits(pairs: Sequence[tuple[Any, Any]]) -> None:
+    names = _habits.get()
+    if names is None:
+        return
+    seen = {
+        "its inputs": any(is_altered(*pair) for pair in pairs),
+        "the gradient mode of torch": not torch.is_grad_enabled(),
+        "the global random generators": generators_used(_seed.get()),
+    }
+    names += [name for name, holds in seen.items() if holds and name not in names]
+
+
+class ModelState:
+    """Weights, buffers, layers, modes and hooks of a network when it was noted."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.layers = [(module, dict(module._modules), module.training) for module in model.modules()]
+        tables = [vars(module).get(name) for module, _, _ in self.layers for name in HOOKS]
+        self.hooks = [(table, dict(table)) for table in tables if isinstance(table, dict)]
+        tensors = [*model.named_parameters(), *model.named_buffers()]
+        self.tensors = [(name, tensor, tensor.detach().clone(), tensor.requires_grad) for name, tensor in tensors]
+
+    def restore(self) -> list[str]:
+        """Put everything back that has changed since; what had, in words."""
+        seen: dict[str, list[str]] = {}
+        for module, layers, training in self.layers:
+            if dict(module._modules) != layers:
+                seen.setdefault("its layers were exchanged", []).append(type(module).__name__)
+                module._modules.clear()
+                module._modules.update(layers)
+            if module.training != training:
+                seen.setdefault("its mode changed (train or eval)", [])
+                module.training = training
+        for table, before in self.hooks:
+            if dict(table) != before:
+                seen.setdefault("hooks were left on it", [])
+                table.clear()
+                table.update(before)
+        for name, tensor, before, flag in self.tensors:
+            if tensor.is_leaf:
+                tensor.requires_grad_(flag)
+            if not _same(tensor.detach(), before):
+                seen.setdefault("its weights or buffers changed", []).append(name)
+                if tensor.shape == before.shape and tensor.dtype == before.dtype:
+                    tensor.data.copy_(before)
+                else:
+                    tensor.data = before
+        return [f"{words}{_counted(names)}" for words, names in seen.items()]
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same values; NaN counts as equal to NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+        return False
+    return a.is_meta or torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
+
+
+def _counted(names: list[str]) -> str:
+    """The first of the names, and how many more there are, in brackets."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f" ({names[0]}{more})" if names else ""
+
+
+# copies: tensors are copied, and those in dictionaries and dataclasses; other classes register how they are copied
+
+
+@functools.singledispatch
+def private_copy(thing: Any) -> Any:
+    """The same value in memory that nobody else uses; networks and functions are passed on as they are."""
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        return _stand_in(thing)
+    return thing
+
+
+@private_copy.register
+def _(thing: Tensor) -> Any:
+    return thing.detach().clone()
+
+
+@private_copy.register(Mapping)
+def _(thing: Mapping[Any, Any]) -> Any:
+    return {name: private_copy(value) for name, value in thing.items()}
+
+
+@private_copy.register
+def _(thing: Draws) -> Any:
+    return Draws(thing.seed, thing.rows, thing.split)
+
+
+@private_copy.register
+def _(thing: MethodType) -> Any:
+    return lambda *given, **named: private_copy(thing(*given, **named))
+
+
+def is_altered(copy: Any, original: Any) -> bool:
+    """Whether values were written into a copy; parts that were never asked for are as they were."""
+    if isinstance(original, Tensor):
+        same = copy.shape == original.shape and copy.dtype == original.dtype
+        return not same or not torch.equal(copy.nan_to_num(), original.nan_to_num())
+    if isinstance(original, Mapping):
+        pairs = [(copy.get(name), value) for name, value in original.items()]
+    elif getattr(copy, "__dict__", {}).get("_original") is original:
+        names = [name for name in vars(copy) if name != "_original"]
+        pairs = [(vars(copy)[name], getattr(original, name, None)) for name in names]
+    else:
+        return False
+    return any(is_altered(*pair) for pair in pairs if pair[1] is not None)
+
+
+def _stand_in(original: Any) -> Any:
+    """An object of the same class whose fields are copied when they are first asked for."""
+    cls: Any = type(original)
+    made: Any = object.__new__(_stand_in_class(cls))
+    vars(made)["_original"] = original
+    return made
+
+
+@functools.cache
+def _stand_in_class(cls: type) -> type:
+    def copied(name: str) -> functools.cached_property:
+        return functools.cached_property(lambda self: private_copy(getattr(vars(self)["_original"], name)))
+
+    fields = {field.name: copied(field.name) for field in dataclasses.fields(cls)}
+    return type(cls.__name__, (cls,), {**fields, "__module__": cls.__module__})
