@@ -22,7 +22,7 @@ _DECOUPLED = partial(Protocol, "decoupled", False, True, train=_PERMUTED)
 
 
 def _evaluators() -> Iterator[Protocol]:
-    """The protocols that ask the evaluator: both targets, both directions, own masks and the controls."""
+    """The protocols that ask the evaluator: both targets, both directions, own masks and their control."""
     targets: tuple[tuple[Literal["label", "answer"], str, str], ...] = (
         ("label", "", "the class"),
         ("answer", "model", "the class that the explained network sees"),
@@ -55,11 +55,9 @@ def _evaluators() -> Iterator[Protocol]:
 SCORED = ("own", "shifted")
 """The assignments of masks that the score of an evaluator compares."""
 
-_WHOSE: dict[Literal["own", "shifted", "permuted", "class"], str] = {
+_WHOSE: dict[Literal["own", "shifted"], str] = {
     "own": "each image's own mask",
     "shifted": "its own mask moved to another place: the control of the evaluator's score",
-    "permuted": "the mask of another image",
-    "class": "the mask of another image of the same class",
 }
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -138,8 +136,8 @@ def evaluator_protocol(target: str, keeps: bool, masks: str = "own") -> Protocol
 
 
 def scored_together(protocol: Protocol) -> list[Protocol]:
-    """The tests of an evaluator whose differences are its score, in both directions; empty if this is none of them."""
-    if not protocol.evaluator or protocol.test.of not in SCORED:
+    """The tests of an evaluator whose differences are its score, in both directions; of other protocols none."""
+    if not protocol.evaluator:
         return []
     return [evaluator_protocol(protocol.target, keeps, masks) for masks in SCORED for keeps in (False, True)]
 

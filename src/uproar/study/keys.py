@@ -119,9 +119,8 @@ class Keys:
         train, test = self.inputs.rankings_of(cell)
         inputs = self._removal(cell, protocol, train if protocol.retrains else test)
         if protocol.evaluator:  # both targets are kept in one result, and the tests of one score
-            asked = {"tested": protocol.test.of, "asks": self.evaluator(cell.seed)}
-            scored = {"keeps": "both", "tested": list(SCORED)} if together else {}
-            return key_of("cell", {**inputs, **asked, **scored, **self._asked(protocol)})
+            asked = {"keeps": "both", "tested": list(SCORED), "asks": self.evaluator(cell.seed)}
+            return key_of("cell", {**inputs, **asked, **self._asked(protocol)})
         if not protocol.retrains:
             return key_of("cell", {**inputs, "asks": self.model(cell.seed)})
         if protocol.test.of != protocol.train.of:

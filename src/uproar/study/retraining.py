@@ -131,7 +131,8 @@ class Cells:
 
         The tests of one score are asked and kept together, whichever of them is missing: one file instead of four.
         """
-        groups = list({self.keys.cell(cell): _kept_together(cell) for cell in cells}.values())
+        first = {self.keys.cell(cell): cell for cell in cells}.values()
+        groups = [[replace(c, protocol=p.name) for p in scored_together(protocol_named(c.protocol))] for c in first]
         test = self.inputs.task.test
         whole = not test.streams
         most = max(1, self.evaluators.masks_at_once // max(map(len, groups), default=1)) if whole else 1
@@ -144,7 +145,7 @@ class Cells:
             seconds, left = (time.perf_counter() - started) / len(asked), iter(items)
             for group in groups[part]:
                 own = [*itertools.islice(left, len(group))]
-                self._keep(group[0], join_tests(own) if len(own) > 1 else own[0], seconds)
+                self._keep(group[0], join_tests(own), seconds)
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
@@ -221,12 +222,6 @@ class Cells:
         with read_by(None):
             scores = kept_scores(predict(model, images), kind)
         return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0, kind))
-
-
-def _kept_together(cell: Cell) -> list[Cell]:
-    """The cells whose results are one item: the tests of an evaluator's score, or the cell alone."""
-    together = scored_together(protocol_named(cell.protocol))
-    return [replace(cell, protocol=protocol.name) for protocol in together] or [cell]
 
 
 def _network(cell: Cell) -> tuple[str, str]:
