@@ -17,7 +17,7 @@ from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
-from uproar.statistics.areas import areas_of, tidy_curves
+from uproar.statistics.areas import areas_of
 from uproar.statistics.comparisons import paired_difference
 from uproar.statistics.correlation import correlation_interval, line_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
@@ -144,9 +144,9 @@ class ClaimEvidence:
         """Areas over replicates by estimator, and the fractions they are over; several claims ask for the same."""
         key = (protocol, at)
         if key not in self._rows:
-            areas, facts = areas_of(tidy_curves(self._curves(protocol, at)))
+            areas, fractions = areas_of(self._curves(protocol, at))
             rows = {str(name): row.to_numpy(dtype=float) for name, row in areas.iterrows()}
-            self._rows[key] = rows, facts["fractions"]
+            self._rows[key] = rows, fractions
         return self._rows[key]
 
     def _curves(self, protocol: str, at: At) -> pd.DataFrame:

@@ -34,7 +34,7 @@ from uproar.results.evaluator import EvaluatorScores
 from uproar.results.finding import Finding
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
-from uproar.statistics.areas import areas_of, tidy_curves
+from uproar.statistics.areas import areas_of
 from uproar.statistics.design import BASELINE
 from uproar.statistics.verdicts import compare_pairs, compare_with_baseline, intervals, sequential
 from uproar.types import Role
@@ -97,7 +97,7 @@ class StudyView:
 
     def areas(self, protocol: str) -> pd.DataFrame:
         """Mean height of the curves over the fractions that all have: estimators × replicates, NaN where missing."""
-        return areas_of(tidy_curves(self.curves(protocol)))[0]
+        return areas_of(self.curves(protocol))[0]
 
     def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
         """Accuracy by replicate (rows) and fraction (columns), plain training included; whole columns only."""

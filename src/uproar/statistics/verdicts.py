@@ -13,8 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pandas as pd
 
-from uproar.errors import BadInput
-from uproar.statistics.areas import areas_of, tidy_curves
+from uproar.statistics.areas import areas_of
 from uproar.statistics.comparisons import FEWER, compare, holm, paired_difference, sides
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEAST_REPLICATES
 from uproar.statistics.intervals import t_quantile
@@ -49,7 +48,7 @@ def compare_with_baseline(
 
     Fewer than five shared replicates have no verdict, and replicates that do not vary have none: they are copies of one
     run more often than they are proof. `others` are further baselines, which are not tested against this one. `attrs`
-    holds what concerns the whole table: alpha, fractions, replicates, nan_values.
+    names the fractions that the areas are over.
 
     >>> rows = [("random", s, 0.5, value) for s, value in enumerate((0.90, 0.80, 0.88, 0.84, 0.86))]
     >>> rows += [("gradient", s, 0.5, value) for s, value in enumerate((0.72, 0.60, 0.69, 0.66, 0.67))]
@@ -58,12 +57,7 @@ def compare_with_baseline(
       estimator  advantage             verdict
     0  gradient      0.188  better than random
     """
-    areas, facts = areas_of(tidy_curves(table))
-    if baseline not in areas.index:
-        raise BadInput(
-            f"The table has no estimator '{baseline}' to compare with; "
-            f"it has {', '.join(areas.index)}. Name one of them as baseline."
-        )
+    areas, fractions = areas_of(table)
     sign = 1 if higher_is_better else -1
     reference = areas.loc[baseline].to_numpy(dtype=float)
     rows = []
@@ -81,7 +75,7 @@ def compare_with_baseline(
     frame["missing"] = areas.shape[1] - frame["n"]
     frame["verdict"] = [_verdict(row, baseline, row.estimator in others) for row in frame.itertuples()]
     frame = frame.sort_values(["advantage", "estimator"], ascending=[False, True], ignore_index=True)[list(COLUMNS)]
-    frame.attrs = {**facts, "alpha": alpha}
+    frame.attrs = {"fractions": fractions}
     return frame
 
 
@@ -100,7 +94,7 @@ def compare_pairs(
     table: pd.DataFrame, higher_is_better: bool = False, alpha: float = ALPHA, baselines: Collection[str] = ()
 ) -> pd.DataFrame:
     """Every pair of estimators of one protocol by its difference of areas over shared replicates: see `compare`."""
-    areas, _ = areas_of(tidy_curves(table))
+    areas, _ = areas_of(table)
     rows = {
         name: areas.loc[name].to_numpy(dtype=float) for name in dict.fromkeys(table["estimator"]) if name in areas.index
     }
@@ -133,7 +127,7 @@ def intervals(table: pd.DataFrame) -> pd.DataFrame:
     Descriptive: the interval holds the variance between replicates, which paired comparisons remove, so overlapping
     intervals do not mean "cannot tell". Missing values are left out of n; n = 1 has no interval.
     """
-    values = tidy_curves(table).groupby(["estimator", "fraction"])["value"]
+    values = table.groupby(["estimator", "fraction"])["value"]
     result = values.agg(n="count", mean="mean", sd="std").reset_index()
     n = result["n"].to_numpy(dtype=np.int64)
     half = t_quantile(n - 1) * result.pop("sd") / np.sqrt(np.maximum(n, 1))
