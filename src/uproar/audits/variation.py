@@ -221,7 +221,7 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
 def _residuals(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """What is left of y when the least-squares line over x is taken out."""
     slope = scipy.stats.linregress(x, y).slope if np.ptp(x) > 0 else 0.0
-    return y - y.mean() - slope * (x - x.mean())
+    return np.asarray(y - y.mean() - slope * (x - x.mean()))
 
 
 def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:

@@ -138,7 +138,7 @@ class Study(BaseModel):
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
     """One whole replicate per seed; a number n means seeds 0..n-1."""
     until_decided: bool = False
-    """Spend replicates where the ranking is undecided: interim analyses at 3, 5, 8, 13, 20 of the seeds."""
+    """Spend replicates where the ranking is undecided: interim analyses at 5, 8, 13, 20 of the seeds."""
     fill: str = "mean"
     features: Literal["pixel", "channel"] = "pixel"
     target: Literal["predicted", "label"] | Annotated[int, Field(ge=0, strict=True)] = "predicted"
