@@ -58,9 +58,5 @@ class _Kept:
         """The weights, made now if they are not there."""
         return weights_of(self.store.once(FINE_TUNED, self._key(tuning), lambda: weights_item(make())))
 
-    def has(self, tuning: FineTuning) -> bool:
-        """Whether they are there."""
-        return self.store.has(FINE_TUNED, self._key(tuning))
-
     def _key(self, tuning: FineTuning) -> str:
         return key_of(FINE_TUNED, {**self.facts, **tuning.identity})

@@ -104,28 +104,15 @@ def fine_tuned(
 
 
 Weights = Mapping[str, Tensor]
-
-
-@runtime_checkable
-class Keep(Protocol):
-    """Keeps the weights of fine-tuned copies of one model."""
-
-    def has(self, tuning: FineTuning) -> bool:
-        """Whether those of a copy are kept."""
-
-    def __call__(self, tuning: FineTuning, make: Callable[[], Weights]) -> Weights:
-        """Those that are kept, or what the function makes."""
+Keep = Callable[[FineTuning, Callable[[], Weights]], Weights]
+"""Gives the weights of a fine-tuned copy: those that were kept, or what the function makes."""
 
 
 class KeptInMemory:
-    """Keeps them as long as it lives."""
+    """Keeps the weights of fine-tuned copies of one model as long as it lives."""
 
     def __init__(self) -> None:
         self._weights: dict[FineTuning, Weights] = {}
-
-    def has(self, tuning: FineTuning) -> bool:
-        """Whether a copy was fine-tuned so already."""
-        return tuning in self._weights
 
     def __call__(self, tuning: FineTuning, make: Callable[[], Weights]) -> Weights:
         """The weights, made when they are first asked for."""
@@ -144,16 +131,16 @@ class FineTunedCopies:
         labels: Tensor,
         mean: Tensor,
         seed: int,
-        keep: Keep | None = None,
+        keep: Keep = lambda _, make: make(),
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.model, self.keep, self.progress = model, keep or KeptInMemory(), progress
+        self.model, self.keep, self.progress = model, keep, progress
         self.images, self.labels, self.mean, self.seed = images, labels, mean, seed
         self._made: dict[FineTuning, nn.Module] = {}
 
     def expected_seconds(self, tuning: FineTuning, clock: Callable[[], float] = time.perf_counter) -> float:
-        """How long fine-tuning a copy takes here, by two batches of it; nothing if it is kept."""
-        if tuning in self._made or self.keep.has(tuning):
+        """How long fine-tuning a copy takes here, by two batches of it; nothing if it was made already."""
+        if tuning in self._made:
             return 0.0
         recipe = tuning.recipe.model_copy(update={"epochs": 1})
         rows = slice(0, min(len(self.labels), 2 * recipe.batch))
