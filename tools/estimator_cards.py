@@ -244,32 +244,27 @@ over noisy copies; `grad` and `sg(grad)` are the signed versions."""
 
 
 def _overview(cards: list[Card]) -> str:
-    head = "| | passes | values | formula |\n|---|---|---|---|"
+    head = "| | passes | values |\n|---|---|---|"
     lines = [head]
     for family, group in groupby(cards, key=lambda each: each.family):
-        lines.append(f"| **{family}** | | | |")
+        lines.append(f"| **{family}** | | |")
         for each in group:
             passes = "" if each.passes is None else f"{each.passes:g}"
             values = {"One value per colour channel.": "channel", "One value per pixel.": "pixel"}
-            formula = each.formula.replace("|", "\\|")
-            lines.append(f"| [{each.name}](#{each.name}) | {passes} | {values.get(each.reach, '')} | {formula} |")
+            lines.append(f"| [{each.name}](#{each.name}) | {passes} | {values.get(each.reach, '')} |")
     return "\n".join(lines)
 
 
 def _section(card: Card) -> str:
     facts = [
         f"Formula: `{card.formula}`" if card.formula else "",
-        card.reach,
-        f"Cost: {card.cost}." if card.cost else "",
         f"Needs: {card.needs}." if card.needs else "",
         f"Fails: {card.fails}." if card.fails else "",
         f"Paper: {card.paper.rstrip('.')}." if card.paper else "",
     ]
     text = f"### {card.name}\n\n{card.text}\n\n" + "\n".join(f"* {f}" for f in facts if f)
-    if not card.options:
-        return text
-    rows = [f"| `{option.text}` | {option.values} |" for option in card.options]
-    return "\n".join([f"{text}\n", "| option and default | values |", "|---|---|", *rows])
+    options = "; ".join(f"`{option.text}` ({option.values})" for option in card.options)
+    return f"{text}\n* Options: {options}." if options else text
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from uproar.metrics.changes import Unchanged
 from uproar.metrics.registry import QUESTIONS, TrueTo, metrics, uses_order
 from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
-from uproar.results.recovery import recovery_words, trust
+from uproar.results.recovery import recovery_words
 from uproar.study.judge_suite import judging_protocols
 from uproar.types import KINDS
 
@@ -60,13 +60,9 @@ class Card:
 
 
 def recovery_fact(judge: str) -> str:
-    """How well a metric or protocol recovers known orders, what it does not see and what it rewards; or nothing."""
-    known, words = trust(judge), recovery_words(judge)
-    if known is None or not words:
-        return ""
-    blind = f"; blind to {', '.join(known.blind)}" if known.blind else ""
-    rewards = f"; rewards {', '.join(known.rewards)}" if known.rewards else ""
-    return f"[Recovery of known orders](metric-board.md): {words}{blind}{rewards}."
+    """How well a metric or protocol recovers known orders; or nothing."""
+    words = recovery_words(judge)
+    return f"[Recovery of known orders](metric-board.md): {words}." if words else ""
 
 
 def cards(names: Iterable[str] | None = None) -> list[Card]:
@@ -135,8 +131,7 @@ def _section(card: Card) -> str:
     better = "Higher" if card.higher_is_better else "Lower"
     facts = [
         f"{better} is better; from {_bound(card.low)} to {_bound(card.high)}.",
-        f"True to {QUESTIONS[card.true_to]}." if card.true_to else "",
-        f"Random maps: {card.chance}." if card.chance else "",
+        f"Random maps: {card.chance}." if card.chance != "that of a random map" else "",
         f"Formula: {card.formula}." if card.formula else "",
         f"Options: `{Call(card.name, (), card.options)}`." if card.options else "",
         f"Shown: {card.shown:g}." if card.shown else "",

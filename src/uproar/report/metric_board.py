@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.metrics.probe import images_shown
-from uproar.metrics.registry import metrics, uses_order
+from uproar.metrics.registry import metrics
 from uproar.protocols import PROTOCOLS
 from uproar.results.recovery import COLUMNS, LEAST, LEAST_LOW, MATTER, NAMED, JudgeRecovery, judge_recoveries
 from uproar.statistics.recovery import MOST_REPLICATES
@@ -33,7 +33,7 @@ these differences is seen in 80 % of samples; `trainings` the same for replicate
 trainings of its own, of the judges that train, from {replicates} replicates on two tasks; `range` the median of the
 largest minus the smallest value, as a share of the judge's range where that is finite; `cost` forward passes per image
 of 16×16 pixels, or trainings per map. A judge
-is `blind to` kinds with τ between −.2 and .2, and `rewards` what turns an order round (below −.2). A dash: not asked.
+is `blind to` kinds with τ between −.2 and .2, and `rewards` what turns an order round (below −.2). A dash: not measured.
 Protocols remove or keep {fraction} of the pixels; evaluators are judged by their own score, bits of own minus shifted
 masks, all other protocols by accuracy. But for `trainings`, networks, images and draws are of one seed; the interval is
 over tasks alone.
@@ -52,11 +52,10 @@ over tasks alone.
 def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """The page, in Markdown."""
     every = judge_recoveries(table)
-    kinds = list(dict.fromkeys(table["kind"]))
     seconds: Mapping[str, float] = facts["seconds"]
     total = f"{sum(seconds.values()) / 60:.0f}"
     intro = _INTRO.format(kinds=", ".join(MATTER), least=LEAST, low=LEAST_LOW, total=total, **facts)
-    return "\n".join([intro, *_main(every), "", *_by_kind(every, kinds), "", *_tasks(table, seconds), ""])
+    return "\n".join([intro, *_main(every), ""])
 
 
 def _main(every: Sequence[JudgeRecovery]) -> list[str]:
@@ -72,33 +71,6 @@ def _main(every: Sequence[JudgeRecovery]) -> list[str]:
         cells += [", ".join(one.blind) or "–", ", ".join(one.rewards) or "–"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _by_kind(every: Sequence[JudgeRecovery], kinds: Sequence[str]) -> list[str]:
-    lines = ["## By kind", "", f"| judge | uses | {' | '.join(kinds)} |", f"|---|---|{'---|' * len(kinds)}"]
-    for one in every:
-        uses = "–" if one.judge in PROTOCOLS else "order" if uses_order(one.judge) else "values"
-        taus = [f"{one.by_kind[kind]:.2f}" if kind in one.by_kind else "–" for kind in kinds]
-        lines.append(f"| `{one.judge}` | {uses} | {' | '.join(taus)} |")
-    return lines
-
-
-def _tasks(table: pd.DataFrame, seconds: Mapping[str, float]) -> list[str]:
-    lines = ["## Tasks", "", "| task | metrics | on images | protocols | on images | processor seconds |"]
-    lines.append("|---|---|---|---|---|---|")
-    for task, own in table.groupby("task", sort=False):
-        of_protocols = own["judge"].isin(list(PROTOCOLS))
-        cells = [f"{_judges(part)} | {_images(part)}" for part in (own[~of_protocols], own[of_protocols])]
-        lines.append(f"| `{task}` | {' | '.join(cells)} | {seconds.get(str(task), 0):.0f} |")
-    return lines
-
-
-def _judges(rows: pd.DataFrame) -> int:
-    return int(rows["judge"].nunique())
-
-
-def _images(rows: pd.DataFrame) -> str:
-    return str(int(rows["images"].max())) if len(rows) else "–"
 
 
 def range_used(one: JudgeRecovery) -> str:
