@@ -33,7 +33,7 @@ these differences is seen in 80 % of samples; `trainings` the same for replicate
 trainings of its own, of the judges that train, from {replicates} replicates on two tasks; `range` the median of the
 largest minus the smallest value, as a share of the judge's range where that is finite; `cost` forward passes per image
 of 16×16 pixels, or trainings per map. A judge
-is `blind to` kinds with τ between −.2 and .2, and `rewards` what turns an order round (below −.2). A dash: not measured.
+is `blind to` kinds with τ between −.2 and .2, and `rewards` what turns an order round (below −.2). A dash: unknown.
 Protocols remove or keep {fraction} of the pixels; evaluators are judged by their own score, bits of own minus shifted
 masks, all other protocols by accuracy. But for `trainings`, networks, images and draws are of one seed; the interval is
 over tasks alone.
