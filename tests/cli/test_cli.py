@@ -399,7 +399,7 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     shown = capsys.readouterr().out
     assert "deletion(steps=5) (lower is better" in " ".join(shown.split())
     assert "images shown to the model" in shown
-    for name in ("scores.html", "scores.csv", "comparisons.csv", "per_image.parquet"):
+    for name in ("report.html", "scores.csv", "comparisons.csv", "per_image.parquet"):
         assert (here / "s" / name).stat().st_size > 0
     table = pd.read_csv("s/scores.csv")
     assert set(table["method"]) == {"grad", *BASELINES}, "baselines are scored beside given maps"

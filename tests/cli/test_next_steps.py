@@ -88,7 +88,7 @@ def test_what_explain_suggests_works_and_so_does_what_score_suggests(here, capsy
     assert line.startswith("Next: open maps.png; uproar score --task 'planted(")
     (suggested,) = commands_in(line)
     assert _exit_code([*suggested, "--metrics", "insertion"]) == 0
-    assert headline_of(here / "runs/score/scores.html") in " ".join(capsys.readouterr().out.split())
+    assert headline_of(here / "runs/score/report.html") in " ".join(capsys.readouterr().out.split())
     assert not weights.exists()
 
 

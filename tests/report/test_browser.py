@@ -79,7 +79,7 @@ def folder(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("name", ["run/report.html", "scores/scores.html"])
+@pytest.mark.parametrize("name", ["run/report.html", "scores/report.html"])
 def test_on_a_phone_nothing_sticks_out_and_nothing_goes_wrong(folder, name, tmp_path):
     page = folder / name
     watched = page.with_name("watched.html")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,13 @@ def test_points_lie_where_the_numbers_are_and_tell_them_and_gaps_stay_open():
     values = [0.9, 0.5, 0.2, 0.8, 0.1]
     slope, start = np.polyfit(values, heights, 1)
     assert slope < 0 and np.abs(np.polyval([slope, start], values) - heights).max() < 0.02
+
+
+def test_a_level_outside_of_the_axis_is_left_out():
+    """Its label would squeeze the axes to nothing."""
+    (chart,) = curves().plots
+    texts = words(ET.fromstring(draw(Figure((replace(chart, level=2.0),), name="c"))))
+    assert "random" in texts and "chance" not in texts
 
 
 def test_a_legend_entry_names_the_lines_it_hides():

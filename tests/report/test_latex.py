@@ -119,9 +119,9 @@ def test_scores_can_be_read_back_from_their_folder(tmp_path):
     bits = again.evaluations["answer"]
     assert (bits.excess, bits.entropy) == ({"good": 0.5}, 3.0)
     assert np.abs(again.images - scores.images).max() < 1e-3
-    first = (tmp_path / "scores.html").read_text("utf-8")
+    first = (tmp_path / "report.html").read_text("utf-8")
     write_scores(again, tmp_path / "again")
-    second = (tmp_path / "again" / "scores.html").read_text("utf-8")
+    second = (tmp_path / "again" / "report.html").read_text("utf-8")
     pixels = r'src="data:image/[^"]*"'
     assert re.sub(pixels, "", second) == re.sub(pixels, "", first)
     assert write_latex(again, tmp_path / "tex").name == "report.tex"

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from uproar.errors import BadInput
-from uproar.report import libraries, write_choice, write_latex, write_report, write_scores
+from uproar.report import libraries, write_latex, write_report, write_scores
 from uproar.report.libraries import MissingLibraries
 from uproar.report.mapsheet import show
 
@@ -36,11 +36,10 @@ def test_a_study_is_written_as_tables(tmp_path):
 
 
 @pytest.mark.usefixtures("light")
-@pytest.mark.parametrize("write", [write_scores, write_choice])
-def test_scores_are_written_as_tables(tmp_path, write):
+def test_scores_are_written_as_tables(tmp_path):
     scores = scores_of({"insertion": {"random": 0.3, "ig": 0.8}})
     with pytest.warns(MissingLibraries, match=SENTENCE):
-        assert write(scores, tmp_path) == tmp_path / "scores.csv"
+        assert write_scores(scores, tmp_path) == tmp_path / "scores.csv"
     assert len(pd.read_csv(tmp_path / "per_image.csv")) == len(scores.per_image)
 
 

@@ -120,7 +120,7 @@ def folder(tmp_path_factory):
 
 def test_the_folder_holds_page_tables_and_every_figure_the_page_links_to(folder):
     place, _ = folder
-    links = {a["href"] for _, a in Reader((place / "scores.html").read_text()).elements if a.get("href")}
+    links = {a["href"] for _, a in Reader((place / "report.html").read_text()).elements if a.get("href")}
     files = {link for link in links if not link.startswith("#")}
     tables = {"scores.csv", "comparisons.csv", "per_image.parquet"}
     assert {*tables, "figures/metric-values.svg", "figures/insertion-curves.svg", "figures/per-image.svg"} < files
@@ -129,7 +129,7 @@ def test_the_folder_holds_page_tables_and_every_figure_the_page_links_to(folder)
 
 
 def test_the_page_loads_nothing_from_anywhere(folder):
-    text = (folder[0] / "scores.html").read_text()
+    text = (folder[0] / "report.html").read_text()
     for tag, attributes in Reader(text).elements:
         assert tag not in {"link", "iframe", "object", "embed", "base"}
         for name, value in attributes.items():

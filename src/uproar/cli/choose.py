@@ -83,10 +83,10 @@ def choose(
             left = None if seconds is None else seconds - chooser.spent
             scores = _evaluated(scores, task, network, kept_maps, left, watch)
         watch.say("drawing the report")
-        from uproar.report import write_choice  # tables and plots load slowly
+        from uproar.report import write_scores  # tables and plots load slowly
 
         facts = {"command": asked_by, "seed": network.seed}
-        page = written(lambda: write_choice(replace(scores, provenance=facts), out))
+        page = written(lambda: write_scores(replace(scores, provenance=facts), out))
     if told is None:
         tell_other_folder(FOLDER, out)
     note(*place.faults.take_notices(), *scores.notices)

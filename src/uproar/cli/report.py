@@ -48,7 +48,7 @@ def report(
 
     if holds_scores(folder):
         if markdown is not None or claims is not None:
-            raise BadInput("--markdown and --claims are for runs: the page of scores is scores.html, see --latex.")
+            raise BadInput("--markdown and --claims are for runs: scores have their page and --latex.")
         page = _report_scores(folder, out or folder, latex)
         return _opened(page) if show else 0
     check_run(folder)

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from uproar.report.content import Chapter
     from uproar.report.markdown import StudyText
 
-__all__ = ["read_scores", "write_choice", "write_latex", "write_report", "write_results", "write_scores"]
+__all__ = ["read_scores", "write_latex", "write_report", "write_results", "write_scores"]
+
+PAGE = "report.html"
+"""The page of runs, scores and choices alike."""
 
 # Plotting libraries take a second to import, which only those who write a report should wait.
 
@@ -39,11 +42,11 @@ def write_report(results: Results, folder: str | Path) -> Path:
     tables, chapters = study_table_files(results), chapters_of(results)
     figures = _drawn(chapters, "svg")
     page = study_page(results, chapters, figures, list(tables))
-    files = {**tables, **{f"figures/{name}.svg": svg for name, svg in figures.items()}, "report.html": page.encode()}
-    return write_files(files, folder) / "report.html"
+    files = {**tables, **{f"figures/{name}.svg": svg for name, svg in figures.items()}, PAGE: page.encode()}
+    return write_files(files, folder) / PAGE
 
 
-def write_scores(scores: Scores, folder: str | Path, page_name: str = "scores.html") -> Path:
+def write_scores(scores: Scores, folder: str | Path) -> Path:
     """Write the page, the figures and the tables of scores into a folder, the page last; the page's path."""
     from uproar.report.tables import score_table_files
 
@@ -57,12 +60,7 @@ def write_scores(scores: Scores, folder: str | Path, page_name: str = "scores.ht
     figures = _drawn([chapter], "svg")
     page = score_page(scores, chapter, figures, list(tables))
     drawn = {f"figures/{name}.svg": svg for name, svg in figures.items()}
-    return write_files({**tables, **archive_files(scores), **drawn, page_name: page.encode()}, folder) / page_name
-
-
-def write_choice(scores: Scores, folder: str | Path) -> Path:
-    """Write the page of a choice of method, `report.html`, with its figures and tables; the page's path."""
-    return write_scores(scores, folder, "report.html")
+    return write_files({**tables, **archive_files(scores), **drawn, PAGE: page.encode()}, folder) / PAGE
 
 
 def read_scores(folder: str | Path) -> Scores:

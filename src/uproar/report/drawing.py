@@ -227,13 +227,14 @@ def _line_style(style: Style, joined: bool = True) -> dict[str, Any]:
 
 def _chart(axes: Axes, chart: Chart, small: bool) -> None:
     {"lines": _lines, "points": _points, "bars": _bars}[chart.kind](axes, chart)
-    if chart.level is not None:
+    low, high = chart.y_range or (-np.inf, np.inf)
+    if chart.level is not None and low <= chart.level <= high:
         axes.axhline(chart.level, color=MUTED, linewidth=0.9, linestyle=":")
         if not small:
             where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "bottom", "ha": "right"}
             axes.annotate(chart.level_label, (1, chart.level), **where, fontsize=7.5, color=MUTED)
     if chart.y_range is not None:
-        axes.set_ylim(*chart.y_range)
+        axes.set_ylim(low, high)
     if chart.x_range is not None:
         axes.set_xlim(*chart.x_range)
     if chart.kind != "bars":

@@ -108,6 +108,8 @@ def _kind(block: Block) -> str:
 
 def _coloured(cell: str) -> str:
     """The class of a cell that holds a verdict."""
+    if cell.endswith("in part"):  # what some parts of a claim say never looks like an outcome of the whole
+        return "unclear"
     return next((kind for words, kind in COLOURS.items() if cell.startswith(words)), "")
 
 

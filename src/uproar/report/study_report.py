@@ -217,7 +217,8 @@ def _paper_part(view: StudyView, by_name: Styles) -> Part | None:
         if one.table is not None:
             heads = [head or " " * place for place, head in enumerate(one.table.heads, 1)]
             frame = pd.DataFrame(list(one.table.rows), columns=heads)
-            blocks.append(Table(frame, f"{one.title} ({one.paper}, {one.place}).", one.name, one.table.note))
+            caption = f"{one.paper}, {one.place}" if one.figure else f"{one.title} ({one.paper}, {one.place})"
+            blocks.append(Table(frame, f"{caption}.", one.name, one.table.note))
     blocks += [f"Not drawn: {paper}, {places}: {reason}." for (paper, reason), places in by_reason(undrawn).items()]
     return Part("As in the papers", tuple(blocks), "papers") if blocks else None
 
