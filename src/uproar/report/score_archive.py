@@ -122,7 +122,7 @@ def _evaluator_facts(place: int, target: str, bits: EvaluatorBits, arrays: dict[
             name = f"evaluator{place}-{len(cells)}"
             arrays[name] = np.asarray(values, dtype=np.float64)
             cells.append({"part": part, "estimator": estimator, "keeps": bool(keeps), "array": name})
-    facts = {"target": target, "kinds": dict(bits.kinds), "models": list(bits.models), "cells": cells}
+    facts: dict[str, Any] = {"target": target, "kinds": dict(bits.kinds), "models": list(bits.models), "cells": cells}
     facts |= {"excess": dict(bits.excess), "entropy": bits.entropy if np.isfinite(bits.entropy) else None}
     return facts if bits.images is None else {**facts, "images": bits.images.tolist()}
 
