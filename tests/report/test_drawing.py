@@ -94,15 +94,15 @@ def test_inside_the_page_a_figure_has_ids_of_its_own_and_colours_that_follow_the
 def test_rows_of_every_kind_are_drawn_and_tell_their_values():
     style = styles(["a"])["a"]
     rows = (
-        ForestRow("a", style, 0.5, 0.4, 0.6, "+0.5", quantiles=(0.1, 0.2, 0.5, 0.7, 0.9)),
+        ForestRow("a", style, 0.5, 0.4, 0.6, quantiles=(0.1, 0.2, 0.5, 0.7, 0.9)),
         ForestRow("b & c", style, 0.2, filled=False),
-        ForestRow("d", style, None, words="none"),
+        ForestRow("d", style, None),
     )
     for kind in ("intervals", "bars", "boxes"):
         one = Forest(rows, (0, 1), "x", kind=kind, zero=kind == "intervals", band=(0.1, 0.2))
         for plots in ((one,), (one, one)):
             root = ET.fromstring(draw(Figure(plots, name="f")))
-            assert {"a", "b & c", "d", "none"} <= {*words(root)}
+            assert {"a", "b & c", "d"} <= {*words(root)}
             told = [title.text for title in root.iter(f"{SVG}title")]
             assert ("a: 0.500 [0.400, 0.600]" in told) == (kind == "intervals")
 

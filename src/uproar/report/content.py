@@ -16,7 +16,7 @@ import pandas as pd
 from uproar.report.figures import CHOSEN as GREEN
 from uproar.report.figures import MUTED as GREY
 from uproar.report.figures import REFERENCE as BLACK
-from uproar.report.figures import Figure, Forest, ForestRow, Style, limits_of
+from uproar.report.figures import Figure, Forest, ForestRow, limits_of
 from uproar.report.formatting import NOTHING, clean, number, p_value, with_interval
 from uproar.results.answer import Answer
 from uproar.results.evaluator import EvaluatorScores
@@ -187,7 +187,7 @@ def pairs_table(frame: pd.DataFrame, caption: str, name: str, form: str = "diffe
     return Table(pd.DataFrame(rows, columns=heads), caption, name)
 
 
-def evaluator_blocks(target: str, scores: EvaluatorScores, by_name: Mapping[str, Style]) -> list[Block]:
+def evaluator_blocks(target: str, scores: EvaluatorScores) -> list[Block]:
     """What an evaluator says: every method with its score and leads."""
     of = "the label" if target == "label" else "the network's predictions"
     rows = [

@@ -346,9 +346,6 @@ def _forest(axes: Axes, forest: Forest, names: list[str]) -> None:
         at = names.index(row.label)
         if row.value is not None:
             {"intervals": _interval, "bars": _bar, "boxes": _box}[forest.kind](axes, at, row.value, row)
-        if row.words:
-            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "annotation_clip": False}
-            axes.annotate(row.words, (1.02, at), fontsize=8, va="center", **place)
     axes.set(xlim=forest.limits, ylim=(len(names) - 0.45, -0.55))
     axes.set_yticks(range(len(names)), [shortened(name) for name in names], color=INK)
     if forest.band is not None:

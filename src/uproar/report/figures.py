@@ -138,8 +138,6 @@ class ForestRow:
     value: float | None
     low: float | None = None
     high: float | None = None
-    words: str = ""
-    """At the end of the row."""
     filled: bool = True
     """Whether the point is filled: of a difference that is significant."""
     quantiles: tuple[float, ...] | None = None

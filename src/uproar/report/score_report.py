@@ -65,7 +65,7 @@ def score_chapter(scores: Scores) -> Chapter:
     by_name, answer = styles(scores.table["method"]), scores.answer
     evaluators = scores.evaluators
     images = score_images(scores)
-    judged = [b for t, own in evaluators.items() if len(own.verdicts) for b in evaluator_blocks(t, own, by_name)]
+    judged = [b for t, own in evaluators.items() if len(own.verdicts) for b in evaluator_blocks(t, own)]
     notices = [f"- {clean(notice)}" for notice in scores.notices]
     record: tuple[Block, ...] = (*notices, facts_table(scores.provenance, "How these numbers were computed."))
     parts = [

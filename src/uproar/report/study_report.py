@@ -60,7 +60,7 @@ def chapters_of(results: Results) -> list[Chapter]:
 def _chapter(view: StudyView, by_name: Styles, prefix: str) -> Chapter:
     answer, scores, images = view.answer, view.metric_scores, _images(view)
     judged = {target: own for target, own in view.evaluators.items() if len(own.verdicts)}
-    evaluator = [block for target, own in judged.items() for block in evaluator_blocks(target, own, by_name)]
+    evaluator = [block for target, own in judged.items() for block in evaluator_blocks(target, own)]
     curves, retraining = curve_figures(view, by_name), retraining_figures(view, by_name)
     parts = [
         answer_part(answer),
