@@ -385,7 +385,7 @@ def test_results_of_another_torch_are_other_results(monkeypatch):
     keys = set()
     for version in ("2.8.0+cpu", "2.8.0+cu128", "2.9.0"):
         monkeypatch.setattr(store.metadata, "version", lambda _, version=version: version)
-        store._torch_version.cache_clear()
+        store.torch_version.cache_clear()
         keys.add(key_of("model", {"seed": 0}))
-    store._torch_version.cache_clear()
+    store.torch_version.cache_clear()
     assert len(keys) == 2

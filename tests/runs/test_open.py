@@ -101,6 +101,12 @@ def test_a_folder_of_scores_gives_the_scores(folder, monkeypatch):
     assert set(scores.table["method"]) >= {"grad", "sobel"}
 
 
+def test_a_run_of_another_torch_is_refused_in_a_sentence_not_empty(folder, monkeypatch):
+    monkeypatch.setattr("uproar.runs.folder.torch_version", lambda: "9.9.9")
+    with pytest.raises(BadInput, match="are of torch .*, and this is torch 9.9.9"):
+        uproar.open(folder / "runs/mine")
+
+
 def test_what_is_no_run_is_refused_in_a_sentence(folder, tmp_path):
     for wrong in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(BadInput, match="is not the folder of a run: it has no readable run.json"):

@@ -15,6 +15,7 @@ from uproar.plugins import source_hash
 from uproar.runs.other_folders import RECORD
 from uproar.runs.record import WallTime, read_record
 from uproar.storage.backends import is_hidden, public, write_file
+from uproar.storage.store import torch_version
 from uproar.study.bundled import shipped_studies, summary
 from uproar.study.spec import Study, study_of
 
@@ -55,6 +56,12 @@ def read_run(
     says so with `trust`.
     """
     record = read_record(folder)
+    made, here = record.facts.versions.get("torch", "").partition("+")[0], torch_version()
+    if made not in ("", here):
+        raise BadInput(
+            f"The results in {folder} are of torch {made}, and this is torch {here}, whose numbers may differ: run the "
+            f"study again, or open it with torch {made}."
+        )
     files = [] if trust else sorted(set(_code_in(record.study)))
     if files:
         raise BadInput(

@@ -46,7 +46,7 @@ HEADER = 1 << 14
 
 
 @functools.cache
-def _torch_version() -> str:
+def torch_version() -> str:
     """Such as 2.8.0: numbers of another version may differ."""
     return metadata.version("torch").partition("+")[0]
 
@@ -57,7 +57,7 @@ def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
     >>> key_of("model", {"seed": 0, "task": "digits"}) == key_of("model", {"task": "digits", "seed": 0})
     True
     """
-    text = json.dumps([kind, KEYS, _torch_version(), inputs], sort_keys=True, allow_nan=False)
+    text = json.dumps([kind, KEYS, torch_version(), inputs], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
