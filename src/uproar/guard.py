@@ -139,15 +139,15 @@ class ModelState:
                 seen.setdefault("hooks were left on it", [])
                 table.clear()
                 table.update(before)
-        for name, tensor, before, flag in self.tensors:
+        for name, tensor, values, flag in self.tensors:
             if tensor.is_leaf:
                 tensor.requires_grad_(flag)
-            if not _same(tensor.detach(), before):
+            if not _same(tensor.detach(), values):
                 seen.setdefault("its weights or buffers changed", []).append(name)
-                if tensor.shape == before.shape and tensor.dtype == before.dtype:
-                    tensor.data.copy_(before)
+                if tensor.shape == values.shape and tensor.dtype == values.dtype:
+                    tensor.data.copy_(values)
                 else:
-                    tensor.data = before
+                    tensor.data = values
         return [f"{words}{_counted(names)}" for words, names in seen.items()]
 
 

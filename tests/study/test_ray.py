@@ -92,7 +92,7 @@ class TestRay(ExecutorTests):
 
     def test_a_job_that_always_kills_its_worker_fails_and_the_rest_goes_on(self, tmp_path, small):
         (tmp_path / "deadly.py").write_text(
-            "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+            "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
         )
         study = small(
             estimators=["random", "deadly"],
@@ -172,9 +172,9 @@ def test_the_token_of_a_run_that_was_killed_goes_with_the_next_run(tmp_path):
 PLUGIN = """
 from pathlib import Path
 
-def carried(model, x, target):
-    from carrying.sums import total
+from carrying.sums import total
 
+def carried(model, x, target):
     Path("WHERE").write_text(total.__globals__["__file__"])
     return total(x)
 """

@@ -62,7 +62,7 @@ def test_a_study_gives_the_same_numbers_and_leaves_nothing_pickled(tmp_path, sma
     assert not (tmp_path / "b" / "slurm").exists()
 
 
-DEADLY = "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+DEADLY = "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
 
 
 def test_tasks_of_a_cluster_are_arrays_and_one_that_dies_does_not_end_the_rest(tmp_path, small, monkeypatch):
