@@ -23,8 +23,11 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.dont_write_bytecode = False  # the programs that tests start need not compile the package each time
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-SLOW = ("test_browser", "test_documented", "test_notebooks", "test_python_blocks", "test_ray", "test_submitit")
-"""Files whose tests start clusters, browsers, notebooks or the lines of the documentation."""
+SLOW = (
+    *("test_browser", "test_documented", "test_notebooks", "test_python_blocks", "test_ray", "test_submitit"),
+    *("test_studies", "test_watermark"),
+)
+"""Files whose tests start clusters, browsers, notebooks, the lines of the documentation, or whole studies."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

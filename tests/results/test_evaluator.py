@@ -80,7 +80,7 @@ def test_rankings_that_know_nothing_are_rarely_called_better():
 def test_better_than_the_network_free_rankings_asks_for_better_than_random_too():
     """One method and one such ranking, nothing differs: both questions together err no more often than one."""
     wrong = 0
-    for study in range(150):
+    for study in range(40):
         rng = np.random.default_rng(study)
         kinds = {"m": "method", "random": "random", "centre": "baseline"}
         own = {(n, k): rng.normal(0, 1, (5, 30)) + rng.normal(0, 0.3, (5, 1)) for n in kinds for k in (False, True)}
@@ -88,7 +88,7 @@ def test_better_than_the_network_free_rankings_asks_for_better_than_random_too()
         row = EvaluatorScores(EvaluatorBits(own, shifted, kinds)).verdicts.iloc[0]
         assert row["side"] != 2 or row["p_random"] <= 0.05
         wrong += row["side"] != 0
-    assert wrong <= 15
+    assert wrong <= 5
 
 
 def test_without_controls_nothing_is_decided():
