@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from uproar.cli.console import output
+from uproar.statistics.design import LEAST_REPLICATES
 from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def after_run(results: Run, page: Path, folder: Path) -> Sequence[str]:
     if "missing" in set(results.problems["status"]):
         return (open_page_hint(page), f"{command('run', folder)} resumes what is missing")
     retrained = bool(len(results.table))
-    if retrained and len(set(results.table["seed"])) < 2:
-        return (open_page_hint(page), "the same command with --seeds 3 adds replicates, for verdicts")
+    if retrained and len(set(results.table["seed"])) < LEAST_REPLICATES:
+        return (open_page_hint(page), f"the same command with --seeds {LEAST_REPLICATES} adds replicates, for verdicts")
     audit = f"{command('audit', folder)} asks whether these scores mislead"
     return (open_page_hint(page), "" if results.findings or not retrained else audit)

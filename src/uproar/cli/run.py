@@ -22,7 +22,9 @@ from uproar.cli.study_options import Changes
 from uproar.errors import BadInput
 from uproar.remaining_time import about, duration, seconds_of
 from uproar.runs.other_folders import RECORD
+from uproar.statistics.design import LEAST_REPLICATES
 from uproar.storage.backends import public, public_command
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -86,8 +88,9 @@ def run(
     chosen.check_files()
     if dry_run:
         return _print_plan(chosen, root, jobs)
-    if len(chosen.seeds) < 2 and chosen.protocols:
-        note("One replicate gives no verdicts, only curves: for those, give --seeds 2 or more.")
+    if len(chosen.seeds) < LEAST_REPLICATES and chosen.protocols:
+        given = counted(len(chosen.seeds), "replicate")
+        note(f"No verdicts from {given}, only curves: for those, give --seeds {LEAST_REPLICATES} or more.")
     if others:
         _copy_results(split_list(others) or [], root, trust)
     return _run(chosen, study, root, folder, jobs, ray, slurm, seconds)

@@ -23,8 +23,6 @@ PROBE = 0.4
 """Seconds spent on measuring each network."""
 FEW = 4
 """Images of the first pass; a network for which it takes longer than PROBE is measured by it alone."""
-START = 3.0
-"""Seconds until a worker process has loaded torch."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def estimate(study: Study, store: Store, workers: int, rates: dict[Setting, floa
         todo.cached,
         len(todo.skipped),
         {kind: (len(each), sum(each) / len(each)) for kind, each in times.items()},
-        total / workers + (START if workers > 1 and total else 0),
+        total / workers,
         _trainings(todo, store),
     )
 
