@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,6 +25,7 @@ from uproar.remaining_time import duration, seconds_of
 from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
+    from uproar.results.evaluator import EvaluatorBits
     from uproar.results.scores import Scores
 
 FOLDER = Path("runs/choose")
@@ -117,11 +118,12 @@ def _evaluated(
     """The scores with what evaluators say of the same methods, where there is time and a task to train them on."""
     from uproar.runs.evaluations import evaluations_of
 
+    evaluations: Mapping[str, EvaluatorBits] = {}
     if task is None:
-        evaluations, why = {}, "No evaluator was asked: it is trained on square pictures in a folder per class."
+        why = "No evaluator was asked: it is trained on square pictures in a folder per class."
     elif budget is not None and budget <= 0:
         again = "The same command with a larger `--budget` asks them."
-        evaluations, why = {}, f"No evaluator was asked: the time was over. {again}"
+        why = f"No evaluator was asked: the time was over. {again}"
     else:
         watch.note("asking evaluators")
         names = list(dict.fromkeys(scores.table["method"]))

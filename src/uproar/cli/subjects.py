@@ -95,12 +95,12 @@ class Network:
         from uproar.models import ModelSpec
         from uproar.study.subjects import draws_weights, subject_of_images, untrained_note
 
-        named: tuple[Any, ...] = (self.model, self.weights, target, self.seed)
+        output: Any = self.answers
         if images.bench is not None:
             epochs = watch.counting("epochs", f"training {self.model} on {images.source}")
-            return subject_of_images(images, *named, epochs, self.answers)  # type: ignore[arg-type]
+            return subject_of_images(images, self.model, self.weights, target, self.seed, epochs, output)
         watch.say(f"loading {self.model}")
-        subject = subject_of_images(images, *named, output=self.answers)  # type: ignore[arg-type]
+        subject = subject_of_images(images, self.model, self.weights, target, self.seed, output=output)
         drawn = self.weights is None and ModelSpec.of(self.model).from_file
         if drawn and draws_weights(subject.model, images, self.model, self.seed):
             note(untrained_note(self.model))
