@@ -205,7 +205,7 @@ def filters_beside(
     rates: Sequence[float] = (),
 ) -> Parts:
     """What a filter gains for others minus what it gains for each of those apart, under ROAR or by a metric."""
-    name, fractions = (evidence.metric(metric), []) if metric else (protocol, rates_of(evidence, rates))
+    name, fractions = (evidence.metric(metric), []) if metric else (protocol or ROAR, rates_of(evidence, rates))
 
     def gain(how: str, of: Sequence[str]) -> pd.DataFrame | pd.Series:
         """The mean gain of some estimators, by replicate, and by image where a metric says it."""

@@ -98,7 +98,7 @@ def read_claims(paper: str, file: str) -> None:
     data = read_beside(file, "claims.toml")
     shared, twin = data.pop("shared", {}), data.pop("twin", None)
     for what, fields in data.items():
-        forms = [("", {}, "")]
+        forms: list[tuple[str, dict[str, Any], str]] = [("", {}, "")]
         if "{where}" in fields["says"]:
             changes = {key: value for key, value in twin.items() if key not in ("suffix", "where")}
             forms = [("", {}, twin["where"][0]), (twin["suffix"], changes, twin["where"][1])]
