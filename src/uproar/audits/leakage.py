@@ -251,7 +251,7 @@ def told_by_masks(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> 
     ring = torch.randperm(len(labels), generator=generator("leakage", "masks of other images")).numpy()
     others = np.empty_like(ring)
     others[ring] = np.roll(ring, 1)
-    return _mixed_bits(known, reader[others], labels) - _mixed_bits(known, reader, labels)
+    return np.asarray(_mixed_bits(known, reader[others], labels) - _mixed_bits(known, reader, labels))
 
 
 def _mixed_bits(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -261,7 +261,7 @@ def _mixed_bits(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np
 
     def losses(weights: np.ndarray, rows: slice) -> np.ndarray:
         mixed = np.tensordot(weights, logs[:, rows], 1)
-        return np.logaddexp.reduce(mixed, axis=1) - weights @ right[:, rows]
+        return np.asarray(np.logaddexp.reduce(mixed, axis=1) - weights @ right[:, rows])
 
     for half in (0, 1):
         fitted = scipy.optimize.minimize(

@@ -156,9 +156,8 @@ def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> RankAgreement:
         raise NotApplicable(f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols")
     protocols = [name for name in levels.index if name in judging]
     ranks = scipy.stats.rankdata(-levels.to_numpy(), axis=1)
-    return RankAgreement(
-        *concordance(levels.to_numpy()), krippendorff_alpha(ranks), *levels.shape, protocols=tuple(protocols)
-    )
+    w, p = concordance(levels.to_numpy())
+    return RankAgreement(w, p, krippendorff_alpha(ranks), len(levels), levels.shape[1], tuple(protocols))
 
 
 # against random
