@@ -88,7 +88,7 @@ class _Sent(TorchDispatchMode):
 def elsewhere():
     """Inside, the device `ELSEWHERE` computes; inference mode, which wrapped tensors do not know, is no_grad."""
     known = torch.inference_mode
-    torch.inference_mode = torch.no_grad
+    torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
     try:
         with _Sent():
             yield ELSEWHERE

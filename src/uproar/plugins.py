@@ -140,7 +140,7 @@ def _fresh_local_modules(folder: Path) -> Iterator[dict[str, ModuleType]]:
     beside = {path.stem for path in folder.iterdir()}
     before = {
         name: module
-        for name, module in sys.modules.items()
+        for name, module in [*sys.modules.items()]
         if _is_local(module, folder) or (name.partition(".")[0] in beside and _is_local(module, Path("/")))
     }
     loaded: dict[str, ModuleType] = {}
@@ -154,7 +154,7 @@ def _fresh_local_modules(folder: Path) -> Iterator[dict[str, ModuleType]]:
     finally:
         sys.path.remove(str(folder))
         sys.dont_write_bytecode = compiles
-        loaded |= {name: module for name, module in sys.modules.items() if _is_local(module, folder)}
+        loaded |= {name: module for name, module in [*sys.modules.items()] if _is_local(module, folder)}
         for name in loaded:  # another file may have other modules of these names
             if not name.startswith(PREFIX):
                 del sys.modules[name]
@@ -179,7 +179,7 @@ def check_local_imports(function: Callable[..., Any]) -> None:
     if known is None:
         return
     file = next(iter(known.hashes))
-    modules = [module for module in sys.modules.values() if _is_local(module, file.parent)]
+    modules = [module for module in [*sys.modules.values()] if _is_local(module, file.parent)]
     local = (Path(module.__file__).resolve() for module in modules if module.__file__)
     unseen = next((path for path in local if path not in known.hashes), None)
     if unseen is not None:

@@ -41,44 +41,13 @@ def documented() -> list[Line]:
     return list(result.values())
 
 
-EVERYWHERE = {
-    "uproar ls estimators": [],
-    "uproar ls versions": [],
-    "uproar run study.toml --dry-run": ["--jobs", "1"],
-    "uproar report runs/digits": [],
-    "uproar store clean": ["runs/digits"],
-}
+EVERYWHERE = {"uproar run study.toml --dry-run": ["--jobs", "1"], "uproar store clean": ["runs/digits"]}
 """Those that compute nothing, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
 
 COMPUTED = {
     "make demo": ["run", *TINY, "--estimators", "random,grad", "--out", "runs/demo"],
     "uproar run study.toml": ["--jobs", "1"],
-    'uproar run --model net.py:build --plugin my_method.py --estimators "random,my_method,sg_sq(grad)"': [
-        *SMALL_NET,
-        "--estimators",
-        "random,my_method",
-    ],
-    "uproar explain --estimators grad,grad_cam,lrp --out maps.png --save maps.npz": [
-        "--limit",
-        "5",
-        "--task",
-        "planted(size=8, classes=3, train=60, test=30)",
-    ],
     "uproar explain photos/ --model net.py:build --weights net.safetensors": ["--estimators", "grad"],
-    "uproar score --estimators grad,ig,rise --metrics insertion,deletion,road,soundness": [
-        "--limit",
-        "5",
-        "--task",
-        "planted(size=8, classes=3, train=60, test=30)",
-        "--estimators",
-        "grad",
-        "--metrics",
-        "deletion(steps=4)",
-    ],
-    "uproar score photos/ --model net.py:build --weights net.safetensors --maps maps.npz": [
-        "--metrics",
-        "deletion(steps=4)",
-    ],
     "uproar choose photos/ --model net.py:build --weights net.safetensors": ["--methods", "grad"],
     "uproar choose --task digits": [
         "--task",
@@ -88,14 +57,12 @@ COMPUTED = {
         "--methods",
         "grad",
     ],
-    "uproar run --protocols evaluator": [*TINY, "--estimators", "random,grad", "--out", "runs/judged"],
     "uproar audit runs/digits": ["--audits", "variation", "--jobs", "1"],
     "uproar check my_method.py": [],
     "uproar store verify runs/digits": [],
     "uproar run runs/digits": ["--jobs", "1"],
     "uproar report runs/x --claims li2024,song2023:blocks": [],
     "uproar report runs/x --markdown docs/results": [],
-    "uproar report runs/digits --latex paper": [],
 }
 """Those that compute something, in turn in one of the four, and find their results again on a terminal of 80 columns; pages and
 folders are written once. Line, words added; for `make demo` its command."""

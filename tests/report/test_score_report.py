@@ -53,7 +53,7 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=Non
                 "value": level,
                 "low": level - 0.01,
                 "high": level + 0.01,
-                "least": level - 0.5,
+                "median": level,
                 "n": images,
                 "nan": nan,
                 "higher_is_better": higher,

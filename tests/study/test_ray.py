@@ -253,7 +253,7 @@ def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, sm
     def listen(progress) -> None:
         seen.update({name: node.done for name, node in progress.machines.items()})
         at = {job: name for name, node in progress.machines.items() for job in node.doing}
-        if {"explain held seed 0", "explain waits seed 0"} <= at.keys() and not killed.exists():
+        if "explain held seed 0" in at and not killed.exists():
             name = at["explain held seed 0"]
             node = next(n for n in cluster.worker_nodes if name.endswith(n.node_id[:5]))
             cluster.remove_node(node, allow_graceful=False)
@@ -263,7 +263,7 @@ def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, sm
     ray.shutdown()
     results = uproar.run(study, store=tmp_path / "a", ray=cluster.address, listen=listen)
     assert not ray.is_initialized()
-    assert killed.exists(), "the two nodes were never at work at the same time"
+    assert killed.exists(), "the job never began"
     assert set(results.table["status"]) == {"done"}
     assert any(
         notice.startswith("explain held seed 0") and "died on" in notice and "elsewhere" in notice

@@ -56,13 +56,9 @@ def check_sentences(scores: Scores) -> list[str]:
 
 def _medians(scores: Scores) -> dict[tuple[str, str], float]:
     """The median over images of every metric that warns, by metric and method."""
-    rows = scores.per_image
-    if not len(rows):
-        return {}
-    names = {str(metric): _name(str(metric)) for metric in rows["metric"].unique()}
-    own = rows[rows["metric"].map(names).isin([*LIMITS]) & rows["method"].map(scores.roles).eq("method")]
-    medians = own.dropna(subset="value").groupby(["metric", "method"], sort=False, observed=True)["value"].median()
-    return {(names[str(metric)], str(method)): float(value) for (metric, method), value in medians.items()}
+    rows = scores.table[scores.table["role"].eq("method") & scores.table["median"].notna()]
+    named = [(_name(str(row.metric)), str(row.method), float(row.median)) for row in rows.itertuples()]
+    return {(metric, method): median for metric, method, median in named if metric in LIMITS}
 
 
 def _name(metric: str) -> str:

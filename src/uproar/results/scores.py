@@ -25,7 +25,7 @@ COLUMNS = {
     "value": "mean over images, or the data set's own statistic",
     "low": "lower end of the 95 % interval: Student's t over images and replicates",
     "high": "upper end",
-    "least": "the smallest value of an image in any replicate",
+    "median": "the median over images and replicates",
     "n": "images",
     "nan": "images where the metric is not defined; they are left out",
     "higher_is_better": "the metric's direction",

@@ -89,7 +89,7 @@ class ReplicatedMetric:
                 "value": self.value,
                 "low": interval.low,
                 "high": interval.high,
-                "least": float(np.nanmin(self.measurements.by_image, initial=math.inf)),
+                "median": _median(self.measurements.by_image),
                 "n": self.images,
                 "nan": self.undefined,
                 "tied": self.tied,
@@ -211,3 +211,9 @@ def _traced(call: Call, evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]
         for r in resampled_images(len(responses["value"]), TRACED, name="trace")
     ]
     return trace.of(responses, trace.levels, **options).numpy(), torch.stack(again).double().numpy()
+
+
+def _median(values: np.ndarray) -> float:
+    """The median of the values that are defined; NaN where none is."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
