@@ -161,7 +161,7 @@ def _fresh_local_modules(folder: Path) -> Iterator[dict[str, ModuleType]]:
         sys.modules.update(before)
 
 
-def _is_local(module: ModuleType | None, folder: Path) -> bool:
+def _is_local(module: object, folder: Path) -> bool:
     """Whether a module lies below a folder and is neither installed nor Python's or uproar's own, nor a loaded file."""
     name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
     places = [file] if file is not None else [*getattr(module, "__path__", ())]  # a folder of modules has no file
