@@ -4,7 +4,7 @@
 
 Ten attribution methods and five fractions on digits, or on 6,000 training and `--test` test images of Fashion-MNIST. Both start from the same
 trained base networks, whose time is given apart; the evaluator's time includes explaining, training, judging both directions, the control
-and the network-free rankings; ROAR's includes explaining and retraining. Processor time of one process with one thread. `--retrained N` retrains for the
+and the model-free baselines; ROAR's includes explaining and retraining. Processor time of one process with one thread. `--retrained N` retrains for the
 first N methods alone and multiplies by what is left out: every cell of ROAR costs the same. Before either is timed, a study of one replicate and
 one epoch is run under both protocols, so that what a process does once (imports, kernels) is counted to neither.
 
@@ -26,7 +26,7 @@ from pathlib import Path
 import torch
 
 import uproar
-from uproar.metrics.flagging import CHECKS
+from uproar.metrics.registry import CHECKS
 from uproar.storage.store import Store
 from uproar.study.bench import bench_for
 from uproar.study.run import run_study

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from uproar.estimators import Context, raw_maps, read_chain
 from uproar.models import ModelSpec, make
-from uproar.models.vit import Attention
+from uproar.models.small import Attention
 from uproar.seeds import Draws
 
 PASS = "grad"

@@ -23,7 +23,7 @@ from scipy.stats import kendalltau
 import uproar
 from uproar.data import load
 from uproar.models import ModelSpec, build
-from uproar.models.folding import folded
+from uproar.models.copies import folded
 from uproar.protocols.evaluator import (
     MaskedImages,
     build_evaluator,

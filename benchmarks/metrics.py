@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from uproar.batches import spans
 from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics
-from uproar.metrics.prepared_batch import PreparedBatch
+from uproar.metrics.changes import PreparedBatch
 from uproar.metrics.probe import ROWS, evaluate
 from uproar.removal.linear import warm_up
 from uproar.seeds import Draws

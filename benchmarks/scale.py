@@ -34,7 +34,7 @@ from uproar.removal import FillContext, Levels, ranks
 from uproar.removal.fill import filled
 from uproar.seeds import Draws
 from uproar.storage.store import Store
-from uproar.study.shards import Shard, ShardBuilder, ShardedLevels
+from uproar.study.levels import Shard, ShardBuilder, ShardedLevels
 from uproar.training.fit import prefetch
 
 TRAIN, TEST, EPOCHS, ESTIMATORS, CUTS, SEEDS = 1_281_167, 50_000, 90, 18, 5, 3

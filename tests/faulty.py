@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 import uproar
-from uproar.study import shards
+from uproar.study import levels as shards
 from uproar.study.bench import bench_for
 
 STUDY = {

@@ -28,8 +28,7 @@ from uproar.report.content import flat_facts
 from uproar.report.markdown import StudyText, facts_of
 from uproar.runs.folder import earlier_facts, read_run, write_run
 from uproar.runs.open import run_in
-from uproar.study.bundled import shipped_studies
-from uproar.study.spec import Study, study_of
+from uproar.study.spec import Study, shipped_studies, study_of
 
 ODD: tuple[Any, ...] = (
     None,

@@ -15,7 +15,7 @@ from uproar.data import load
 from uproar.errors import BadInput
 from uproar.estimators.control import Kind
 from uproar.models import ModelSpec, build
-from uproar.study import inputs
+from uproar.study import settings as inputs
 from uproar.study.bench import bench_for
 from uproar.study.executors import Processes, default_jobs, executor
 from uproar.study.job import Job

@@ -59,7 +59,7 @@ def test_the_extra_all_has_every_other_extra_but_the_tools_of_developers():
 
 
 def test_what_only_draws_is_not_needed_by_the_core():
-    from uproar.report.libraries import NEEDED
+    from uproar.report.files import NEEDED
 
     names = {re.split(r"[<>=]", one)[0] for one in project()["dependencies"]}
     assert names.isdisjoint(NEEDED)

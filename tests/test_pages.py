@@ -13,7 +13,7 @@ from uproar.extend import _registries, declared_in
 from uproar.protocols import PROTOCOLS
 from uproar.results.claim_outcome import tally
 from uproar.runs.execute import run
-from uproar.study.bundled import shipped_studies
+from uproar.study.spec import shipped_studies
 
 DOCS = Path(__file__).parents[1] / "docs"
 SMALL = {

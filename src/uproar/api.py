@@ -36,11 +36,11 @@ from uproar.estimators import (
 )
 from uproar.estimators.chain import Chain, Channels, Sign
 from uproar.estimators.explain import BATCH, check_kind, output_for
-from uproar.estimators.layer_candidates import chosen_layers, layer_candidates
+from uproar.estimators.layers import chosen_layers, layer_candidates
 from uproar.expression import Call, parse
 from uproar.models import MemoryBudget, ModelSpec, borrowed
 from uproar.models import build as build_model
-from uproar.models.held_inputs import GivenInputs, HeldInputs, holding
+from uproar.models.forward import GivenInputs, HeldInputs, holding
 from uproar.models.output_kind import (
     Output,
     OutputKind,

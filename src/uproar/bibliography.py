@@ -16,7 +16,7 @@ from typing import Any
 
 from uproar.registry import Registry
 
-papers = Registry("paper", "uproar.papers", ("uproar.papers.*",))
+papers = Registry("paper", "uproar.papers", ("uproar.papers",))
 
 
 def paper(*, title: str, name: str | None = None) -> Callable[[Callable], Callable]:
@@ -27,9 +27,9 @@ def paper(*, title: str, name: str | None = None) -> Callable[[Callable], Callab
     return papers.declare(name, title=title)
 
 
-def study_files(file: str) -> list[Path]:
-    """The study files (*.toml) in the folder `studies` beside a file."""
-    return sorted((Path(file).parent / "studies").glob("*.toml"))
+def study_files(file: str, folder: str = "") -> list[Path]:
+    """The study files (*.toml) in the folder `studies` beside a file, or in that of a folder beside it."""
+    return sorted((Path(file).parent / folder / "studies").glob("*.toml"))
 
 
 def read_beside(file: str, name: str) -> dict[str, Any]:

@@ -167,7 +167,7 @@ class _Reader:
     def number(self, token: str) -> int | float:
         try:
             number = float(token) if any(c in token for c in ".eE") else int(token)
-            if math.isfinite(number):
+            if math.isfinite(number) and (isinstance(number, float) or abs(number) < 2**63):
                 return number
         except (ValueError, OverflowError):  # more digits than Python reads, or than a float holds
             pass

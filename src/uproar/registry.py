@@ -148,7 +148,7 @@ class Registry:
     def __init__(self, kind: str, group: str | None = None, modules: tuple[str, ...] = ()) -> None:
         """`modules` declare entries of the package itself; they are imported before the first lookup.
 
-        `*` stands for every module of a package: `uproar.released.*`, or `uproar.papers.*.claims`.
+        `*` stands for every module of a package: `uproar.audits.*`, or `uproar.papers.*.figures`.
         """
         self.kind = kind
         self._group = group
@@ -266,7 +266,7 @@ def _is_own(module: str) -> bool:
 def _matching(pattern: str) -> list[str]:
     """The modules that a pattern stands for, by name.
 
-    >>> _matching("uproar.registry"), "uproar.released.rise" in _matching("uproar.released.*")
+    >>> _matching("uproar.registry"), "uproar.audits.sanity" in _matching("uproar.audits.*")
     (['uproar.registry'], True)
     """
     package, star, rest = pattern.partition(".*")

@@ -8,8 +8,7 @@ import pytest
 
 import uproar
 from tests.audits.handmade import Handmade
-from uproar.audits.blur import Count, control_gains, filter_gains, marks, state
-from uproar.audits.filtered import Filters
+from uproar.audits.blur import Count, Filters, control_gains, filter_gains, marks, state
 from uproar.errors import NotApplicable
 from uproar.study.audit import audit_requests
 

@@ -12,18 +12,21 @@ from scipy.spatial.distance import cdist
 
 from tests.audits.handmade import Handed, Handmade
 from uproar import Study
-from uproar.audits.curve_distances import (
+from uproar.audits.registry import Trials, read_audit, studies_of
+from uproar.audits.synthetic import FEATURES, NAME, SIMULATIONS, Insertion, Simulation, data, maps, summary, trial
+from uproar.audits.values import (
+    ALL,
+    ALTERED,
+    CUT,
     RESAMPLES,
     ChangedCurves,
     altered,
     hausdorff,
     least_distance,
     mean_distance,
+    values,
     variants,
 )
-from uproar.audits.registry import Trials, read_audit, studies_of
-from uproar.audits.synthetic import FEATURES, NAME, SIMULATIONS, Insertion, Simulation, data, maps, summary, trial
-from uproar.audits.values import ALL, ALTERED, CUT, values
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.metrics import Batch
@@ -31,10 +34,10 @@ from uproar.metrics.probe import evaluate, summarise
 from uproar.metrics.soundness import Rule, sound_curve
 from uproar.seeds import Draws
 from uproar.storage.store import Store
+from uproar.study.audit import plan_trials, trials_in
 from uproar.study.cell import Done
 from uproar.study.run_job import run_job
 from uproar.study.settings import Setting
-from uproar.study.trials import plan_trials, trials_in
 
 AXIS = (0.0, 0.5, 1.0)
 

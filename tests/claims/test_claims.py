@@ -11,11 +11,10 @@ import pytest
 
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.claims import claim, claims, claims_named, every, judge, most, papers_with_claims
-from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.evidence import ClaimEvidence, without_options
 from uproar.claims.measures import methods
-from uproar.claims.names import without_options
 from uproar.errors import NotApplicable, UproarError
-from uproar.papers.song2023.claims import variation_lines
+from uproar.papers.claims import variation_lines
 from uproar.results.claim_outcome import Measure, claims_table
 from uproar.statistics.correlation import correlation_interval, line_interval, spread_interval
 from uproar.statistics.intervals import Interval

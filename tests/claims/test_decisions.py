@@ -18,7 +18,7 @@ from uproar.report.study_report import effect
 from uproar.results.claim_outcome import Measure, Missing, claims_table
 from uproar.statistics.comparisons import paired_difference
 from uproar.statistics.correlation import correlation_interval, line_interval
-from uproar.statistics.intervals import Interval, crossed_mean, mean_interval, ratio_interval
+from uproar.statistics.intervals import Interval, crossed_mean, mean_interval
 
 
 def test_one_part_outside_at_95_percent_is_not_enough_among_many():
@@ -66,7 +66,6 @@ def test_no_number_without_spread_has_an_interval(constant):
         mean_interval(same[:, 0]),
         paired_difference(same[:, 0] + 1, np.ones(3)),
         crossed_mean(same),
-        ratio_interval(same, np.ones((3, 12))),
         line_interval(x, np.tile(x**2, (3, 1))),
         correlation_interval(np.tile(np.stack([x, x], 1), (3, 1, 1, 1))),
     ]

@@ -12,10 +12,9 @@ from uproar.claims import claims_named, papers_with_claims
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput, UproarError
 from uproar.results.claim_outcome import OUTCOMES
-from uproar.study.bundled import shipped_studies, study_named, summary
 from uproar.study.grid import cells_of
 from uproar.study.settings import Setting
-from uproar.study.spec import study_of
+from uproar.study.spec import shipped_studies, study_named, study_of, summary
 
 STUDIES = shipped_studies()
 PAPERS = papers_with_claims()

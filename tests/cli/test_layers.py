@@ -7,7 +7,7 @@ import torch
 import uproar
 from uproar.cli.app import _exit_code
 from uproar.estimators import read_chain
-from uproar.estimators.layer_candidates import chosen_layers, layer_candidates
+from uproar.estimators.layers import chosen_layers, layer_candidates
 from uproar.models import ModelSpec, make
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -181,7 +183,7 @@ def test_a_mistake_is_one_sentence_before_any_work(line, said, files, monkeypatc
     def work(*args, **options):
         raise AssertionError("work was begun before the mistake was found")
 
-    for begun in ("run._drive", "base_models.fit", "maps.stored_maps"):
+    for begun in ("run._drive", "base_models.fit", "subjects.stored_maps"):
         monkeypatch.setattr(f"uproar.study.{begun}", work)
     monkeypatch.chdir(files)
     monkeypatch.delenv("UPROAR_DATA", raising=False)
@@ -214,6 +216,50 @@ def test_no_command_shows_the_help_and_no_sentence_about_a_mistake(arguments, ca
 
 def test_a_model_without_class_scores_is_refused_before_it_is_explained(files, monkeypatch, capsys):
     monkeypatch.chdir(files)
-    monkeypatch.setattr("uproar.study.maps.stored_maps", lambda *a, **k: pytest.fail("the images were explained first"))
+    monkeypatch.setattr(
+        "uproar.study.subjects.stored_maps", lambda *a, **k: pytest.fail("the images were explained first")
+    )
     assert _exit_code(["score", *OWN[:1], "--classes", "1", *OWN[3:]]) == 2
     assert "The model has one output per image" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "long.toml", "--dry-run"], "is too large"),
+        (["run", "--task", "planted(size=1000000)", "--dry-run"], "size must be at most"),
+        (["run", "--task", f"planted(size={'9' * 300})", "--dry-run"], "is too large"),
+        (["run", "--out", "loop/x"], "lead round in a circle"),
+        (["run", "--out", ""], "has a name"),
+        (["explain", "pictures", "--limit", "1"], "pictures"),
+    ],
+)
+def test_strange_numbers_and_places_are_one_sentence(tmp_path, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "long.toml").write_text(f"[recipe]\nepochs = {'9' * 300}\n")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "pictures").mkdir()
+    os.mkfifo(tmp_path / "pictures" / "a.png")
+    assert _exit_code(words) == 2
+    error = capsys.readouterr().err
+    assert said in " ".join(error.split()) and error.count("Error:") == 1 and "Traceback" not in error
+
+
+def test_codes_for_the_terminal_are_not_printed(capsys):
+    from uproar.cli.console import note, output, table
+
+    shown = table("a \x1b[2Jtitle", "name")
+    shown.add_row("red\x1b[31m")
+    output.print(shown)
+    note("study \x1b]0;x\x07")
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err and "\x07" not in said.err
+
+
+def test_cells_that_all_failed_are_not_called_new(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("def mine(model, x, target):\n    raise ValueError('no')\n")
+    study = {**STUDY, "--estimators": "mine", "--plugin": "mine.py", "--protocols": "roar", "--out": "out"}
+    assert _exit_code(["run", *TINY, *(word for pair in study.items() for word in pair)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert " failed, in " in said and "of them new" not in said

@@ -92,7 +92,7 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
             "df": [2.0, 17.1],
             "p": [0.0161, 0.00001],
             "p_holm": [0.0321, 0.00001],
-            "verdict": ["cannot tell with 3 replicates", "better than random"],
+            "verdict": ["not significantly different (3 replicates)", "better than random"],
             "side": [0, 1],
             "n": 3,
             "images": 71800,
@@ -114,9 +114,9 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_any_table_of_numbers_is_whole_and_inside_the_terminal(width):
     shown = table("How far mine leads", "against", ">lead, points", ">95 % interval", ">p (Holm)", ">n", "verdict")
-    shown.add_row(LONG, "+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "[yellow]cannot tell[/]")
+    shown.add_row(LONG, "+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "[yellow]not significant[/]")
     text = drawn(width, shown)
-    assert {"+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "cannot"} <= words(text)
+    assert {"+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "significant"} <= words(text)
     assert max(map(len, text.splitlines())) <= width
     assert "[yellow]" not in text
 

@@ -26,9 +26,9 @@ from uproar.estimators.bottleneck import (
     statistics,
 )
 from uproar.estimators.explain import prepare_states
-from uproar.estimators.featuremaps import features_at, is_cut, middle_feature_map, named_feature_map, pyramid
+from uproar.estimators.layers import features_at, is_cut, middle_feature_map, named_feature_map, pyramid
 from uproar.estimators.registry import Context, estimators
-from uproar.models.borrow import borrowed
+from uproar.models.forward import borrowed
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
 
@@ -61,7 +61,7 @@ def test_the_recorded_run_is_repeated_with_its_noise_and_statistics(golden, tiny
     with borrowed(tiny32), torch.no_grad():
         features = features_at(tiny32, tiny32.relu1, x)
         capacity, alpha = fit_bottleneck(
-            site, x, target, features, lambda step: run["noise_draws"][step][None], Fit(10, 10, 1, 1)
+            site, x, target, features, lambda step, _: run["noise_draws"][step][None], Fit(10, 10, 1, 1)
         )
     torch.testing.assert_close(capacity[0], run["capacity_nats"], atol=1e-4, rtol=0)
     torch.testing.assert_close(alpha[0], run["alpha_final"], atol=1e-4, rtol=0)
@@ -121,7 +121,7 @@ def test_features_that_are_never_used_carry_no_information() -> None:
     with borrowed(model), torch.no_grad():
         features = features_at(model, model[1], x)
         capacity, _ = fit_bottleneck(
-            site, x, target, features, lambda s: torch.randn(4, 3, *features.shape[1:]), Fit(1, 3, 1, 1)
+            site, x, target, features, lambda _, shape: torch.randn(4, 3, *shape), Fit(1, 3, 1, 1)
         )
     assert (capacity[:, 3] == 0).all()
     assert (capacity[:, 2][:, state["active"][2]] > 0).all()

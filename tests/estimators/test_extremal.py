@@ -18,7 +18,6 @@ from uproar.estimators.extremal import (
     blend_levels,
     blurred,
     extremal_perturbation,
-    faded,
     scaled_mesh,
     shared_values,
 )
@@ -61,21 +60,21 @@ def test_levels_and_what_is_seen_through_a_mask_are_those_of_the_authors_code(go
     levels = blurred(x, torch.zeros_like(x), 20.0)
     torch.testing.assert_close(levels[0], data["pyramid_blur"], atol=1e-6, rtol=0)
     torch.testing.assert_close(blend_levels(levels, mask)[0], data["apply_blur"], atol=1e-6, rtol=0)
-    fade = blend_levels(faded(x, torch.zeros_like(x)), mask)[0]
+    fade = blend_levels(torch.stack([torch.zeros_like(x), x], 1), mask)[0]
     torch.testing.assert_close(fade, data["apply_fade"], atol=1e-6, rtol=0)
 
 
 def authors_search(data, model, mesh, iterations: int) -> Tensor:
     search = Search(mesh, (0.1, 0.3), iterations, 0.01, of_image=False, ties="torch", flip=True)
     x = data["image"]
-    return best_masks(frozen(model), faded(x, torch.zeros_like(x)), data["label"], search)[0]
+    return best_masks(frozen(model), torch.stack([torch.zeros_like(x), x], 1), data["label"], search)[0]
 
 
 def test_reward_and_misfit_start_as_in_the_authors_code(golden, tiny32):
     data = golden("extremal_perturbation")
     x, mesh = data["image"], Mesh(32, 32, 4, 8.0)
     masks = authors_search(data, tiny32, mesh, 1)
-    seen = blend_levels(faded(x, torch.zeros_like(x)), masks[None])[0]
+    seen = blend_levels(torch.stack([torch.zeros_like(x), x], 1), masks[None])[0]
     score = class_scores(tiny32, seen.flip(3), data["label"].repeat(2))
     torch.testing.assert_close(score, data["ep_hist"][:, 0, 0], atol=1e-4, rtol=0)
     search = Search(mesh, (0.1, 0.3), 1, 0.01, of_image=False, ties="torch")
@@ -185,7 +184,7 @@ def test_the_region_that_decides_is_in_the_smallest_mask(side, size, options):
 def test_sharing_among_equal_values_finds_higher_scores_than_the_order_of_a_sort(golden, tiny32):
     data = golden("coherency")
     x, target = data["images_norm"][:2], data["labels"][:2]
-    levels = faded(x, torch.zeros_like(x))
+    levels = torch.stack([torch.zeros_like(x), x], 1)
     reached = []
     for ties in ("shared", "torch"):
         search = Search(scaled_mesh(32, 32, None, None), (0.2,), 40, 0.1, True, ties)

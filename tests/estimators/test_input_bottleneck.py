@@ -24,7 +24,7 @@ from uproar.estimators.bottleneck import (
 )
 from uproar.estimators.explain import prepare_states
 from uproar.estimators.registry import Context
-from uproar.models.borrow import borrowed
+from uproar.models.forward import borrowed
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
 

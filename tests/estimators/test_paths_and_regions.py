@@ -9,8 +9,7 @@ from torch import nn
 
 from uproar.estimators import Context
 from uproar.estimators.cam import bias_gradients, fullgrad
-from uproar.estimators.gradient import blur_ig, blurred, guided_ig, ig
-from uproar.estimators.xrai import _ranked, felzenszwalb, xrai
+from uproar.estimators.gradient import _ranked, blur_ig, blurred, felzenszwalb, guided_ig, ig, xrai
 from uproar.models.small import resnet_small
 from uproar.seeds import Draws
 

@@ -9,8 +9,8 @@ from torch import nn
 from tests.estimators.perturbing import Linear, around, frozen, images, same_for_any_batch
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators import read_chain
-from uproar.estimators.featuremaps import pyramid
-from uproar.estimators.sise import (
+from uproar.estimators.layers import pyramid
+from uproar.estimators.perturbation import (
     ada_sise,
     feature_masks,
     features_and_significance,

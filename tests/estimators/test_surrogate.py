@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tests.estimators.perturbing import Linear, around, images, same_for_any_batch
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators import read_chain
-from uproar.estimators.surrogate import (
+from uproar.estimators.perturbation import (
     closeness,
     coalitions,
     kernel_shap,

@@ -34,7 +34,7 @@ def test_a_softmax_gives_gradient_times_input():
 def test_a_matrix_product_gives_half_to_each_factor_and_keeps_the_sum():
     torch.manual_seed(0)
     a, b, r = torch.rand(2, 3, 4) + 0.1, torch.rand(2, 4, 5) + 0.1, torch.randn(2, 3, 5)
-    for_a, for_b = relevance(lambda f, args, k: matrix_product(f, args, k, 0.0), torch.matmul, [a, b], r)
+    for_a, for_b = relevance(lambda f, args, k: matrix_product(0.0, f, args, k), torch.matmul, [a, b], r)
     # each product a_ik b_kj has its share of R_ij
     shares = a[:, :, :, None] * b[:, None] / (a @ b)[:, :, None] * r[:, :, None]
     torch.testing.assert_close(for_a, shares.sum(3) / 2)

@@ -9,7 +9,7 @@ from tests.metrics.looking import batch_of, part
 from uproar.data import load
 from uproar.errors import BadOption
 from uproar.expression import parse
-from uproar.metrics.adaptive_curve import TOLERANCE
+from uproar.metrics.curves import TOLERANCE
 from uproar.metrics.probe import evaluate, images_shown
 from uproar.models import ModelSpec, build
 from uproar.training import Recipe, fit

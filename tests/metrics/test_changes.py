@@ -6,8 +6,21 @@ import torch
 
 from tests.metrics.looking import batch_of
 from tests.reference.probing_slow import region_order
-from uproar.metrics.changes import AtPercentile, Blended, Regions, Removed, Thresholded, Unchanged, removed
-from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, Jittered, PreparedBatch, scaled, with_values
+from uproar.metrics.changes import (
+    BY_VALUE,
+    AtPercentile,
+    Blended,
+    ByWindow,
+    Jittered,
+    PreparedBatch,
+    Regions,
+    Removed,
+    Thresholded,
+    Unchanged,
+    removed,
+    scaled,
+    with_values,
+)
 from uproar.metrics.registry import Batch
 from uproar.removal import FillContext, filled
 

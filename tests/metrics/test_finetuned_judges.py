@@ -13,7 +13,7 @@ from tests.closeness import alike
 from tests.metrics.looking import batch_of, part
 from uproar.errors import BadOption, NotApplicable
 from uproar.expression import parse
-from uproar.metrics.f_fidelity import PartlyRemoved, ffid_minus, ffid_plus
+from uproar.metrics.fine_tuned import PartlyRemoved, ffid_minus, ffid_plus
 from uproar.metrics.probe import evaluate, images_shown, summarise
 from uproar.metrics.registry import fine_tuning_of
 from uproar.seeds import Draws

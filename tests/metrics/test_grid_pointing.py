@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from uproar.metrics import Batch
-from uproar.metrics.grid_pointing import grid_pointing
+from uproar.metrics.localisation import grid_pointing
 from uproar.seeds import Draws
 
 

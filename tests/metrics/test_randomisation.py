@@ -14,8 +14,8 @@ from tests.metrics.looking import batch_of, gradient, part, run, value
 from tests.reference import maps_slow
 from uproar.errors import NotApplicable
 from uproar.metrics.randomisation import compare
-from uproar.models.redraw import redrawn_copies as copies
-from uproar.models.redraw import weighted_layers as layers
+from uproar.models.copies import redrawn_copies as copies
+from uproar.models.copies import weighted_layers as layers
 
 
 def edges(model, x, target, draws):

@@ -6,8 +6,7 @@ from torch import nn
 from tests.metrics.looking import batch_of
 from uproar.errors import BadInput, NotApplicable
 from uproar.expression import parse
-from uproar.metrics.changes import Removed, removed
-from uproar.metrics.prepared_batch import Jittered
+from uproar.metrics.changes import Jittered, Removed, removed
 from uproar.metrics.probe import evaluate, fractions_of, outputs_by_change
 from uproar.removal import FillContext, filled
 

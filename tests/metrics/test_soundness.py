@@ -11,8 +11,7 @@ from uproar.errors import BadInput
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.probe import evaluate, fractions_of, joined, summarise
-from uproar.metrics.soundness import Rule, at_level, included_at, sound_curve, sound_shares
-from uproar.released.soco import curve as soco_curve
+from uproar.metrics.soundness import Rule, at_level, included_at, soco_curve, sound_curve, sound_shares
 
 
 def run(text, batch):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from uproar.models.folding import folded
+from uproar.models.copies import folded
 from uproar.models.normalise import Normalise
 from uproar.models.small import cnn_small, resnet_small
 

@@ -13,7 +13,7 @@ from torch import nn
 import uproar
 from uproar.errors import BadInput, NotApplicable
 from uproar.models import ModelSpec, make
-from uproar.models.held_inputs import HeldInputs
+from uproar.models.forward import HeldInputs
 from uproar.models.normalise import Preprocessing, preprocessed
 from uproar.models.output_kind import recognise_output
 

@@ -17,7 +17,7 @@ from uproar.claims.registry import claims, claims_named, papers_with_claims, rea
 from uproar.cli.app import _exit_code
 from uproar.report.paper_figures import figures
 from uproar.report.study_report import chapters_of
-from uproar.study.bundled import shipped_studies, study_named
+from uproar.study.spec import shipped_studies, study_named
 from uproar.training.recipe import Recipe, recipes
 
 PLUGIN = """
@@ -105,7 +105,7 @@ def test_a_study_and_a_recipe_of_a_plugin_are_known_to_the_command_line(plugin, 
 
 def test_claims_are_data_with_a_measure_that_takes_their_fields():
     for paper in papers_with_claims():
-        data = read_beside(str(Path(uproar.__file__).parent / "papers" / paper / "claims.py"), "claims.toml")
+        data = read_beside(str(Path(uproar.__file__).parent / "papers" / paper / "claims.toml"), "claims.toml")
         fields = {what: one for what, one in data.items() if what not in ("shared", "twin")}
         declared = {name.partition(":")[2].removesuffix("-controlled") for name in claims if name.startswith(paper)}
         assert declared == set(fields), paper

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from uproar.report import write_report
-from uproar.report.audits import audit_figure
 from uproar.report.drawing import _heat_maps, _settings
+from uproar.report.study_figures import audit_figure
 from uproar.report.study_report import chapters_of
 from uproar.results.finding import Finding, Mark, Plot
 

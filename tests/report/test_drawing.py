@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.report.audits import audit_figure
 from uproar.report.drawing import ON_DARK, as_bytes, as_colours, draw, inline, map_colours
 from uproar.report.figures import (
     HUES,
@@ -26,6 +25,7 @@ from uproar.report.figures import (
     Tile,
     styles,
 )
+from uproar.report.study_figures import audit_figure
 from uproar.results.finding import Plot
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from uproar.errors import BadInput
-from uproar.report import libraries, write_latex, write_report, write_scores
-from uproar.report.libraries import MissingLibraries
+from uproar.report import files as libraries
+from uproar.report import write_latex, write_report, write_scores
+from uproar.report.files import MissingLibraries
 from uproar.report.mapsheet import show
 
 from ..results.test_view import LEVELS, cells, results

@@ -160,6 +160,6 @@ def test_what_the_evaluator_says_follows_from_its_bits_per_image(released):
         difference, _, df = tested[m, "random"]
         low, high, p_random = t_test(*tested[m, "random"])
         equal(row, {"over_random": difference, "over_random_df": df, "over_random_low": low, "over_random_high": high})
-        equal(row, {"over_random_p": p_random, "margin_p": margin[m], "p_network_free": adjusted[m]})
+        equal(row, {"over_random_p": p_random, "margin_p": margin[m], "p_baseline": adjusted[m]})
     pairs = len([*itertools.combinations(methods, 2)])
     check_pairs(released["evaluator_comparisons.csv"], lambda a, b: crossed(values[a], values[b]), {"": pairs})

@@ -159,7 +159,7 @@ def test_file_names_stay_in_the_folder_whatever_a_task_is_called(make_cells, mak
 
 def test_page_markdown_latex_and_csv_tell_the_same_verdicts(written, plain_case, tmp_path):
     verdicts = pd.read_csv(written.parent / "verdicts.csv")
-    assert {*verdicts["verdict"]} >= {"better than random", "cannot tell with 5 replicates", "baseline"}
+    assert {*verdicts["verdict"]} >= {"better than random", "not significantly different (5 replicates)", "baseline"}
     shown = {
         "page": Reader(written.read_text()).text,
         "markdown": write_results(plain_case, StudyText("", ""), tmp_path).read_text().replace("\\", ""),
@@ -182,7 +182,7 @@ def test_the_evaluator_s_numbers_stand_on_the_page(make_cells, make_results):
     (view,) = results.views
     for row in view.evaluator.verdicts.to_dict("records"):
         assert with_interval(row["score"], row["low"], row["high"], "difference") in reader.text
-        assert p_value(row["p_network_free"]) in reader.texts
+        assert p_value(row["p_baseline"]) in reader.texts
     (chapter,) = chapters_of(results)
     (forest,) = chapter.chart.plots
     assert [row.label for row in forest.rows] == [*view.answer.methods], "methods, the best first"

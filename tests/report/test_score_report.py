@@ -68,7 +68,7 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=Non
             if (gap < 0) == higher:
                 a, b, gap = b, a, -gap
             told = abs(gap) > apart
-            verdict = f"{a} better" if told else f"cannot tell with {images} images"
+            verdict = f"{a} better" if told else f"not significantly different ({images} images)"
             ranked = {row["method"] for row in table if row["metric"] == metric and row["ranked"]} >= {a, b}
             if not ranked:
                 verdict = "not ranked: …"

@@ -18,8 +18,7 @@ from uproar.results.flags import Flag
 from uproar.results.quality import NetworkQuality
 from uproar.results.recovery import JudgeRecovery, trust
 from uproar.results.scores import Curves, Line
-from uproar.statistics.intervals import Interval
-from uproar.statistics.power import required_sample_size
+from uproar.statistics.intervals import Interval, required_sample_size
 
 from ..report.test_score_report import scores_of
 from .test_view import MODEL, TASK, cells, results
@@ -65,7 +64,7 @@ def board(monkeypatch):
 def test_for_a_network_the_evaluator_of_its_answers_decides_and_that_of_the_label_is_shown_beside_it():
     label = measured(BASELINES | {"ig": 0.1, "lrp": 0.9}, name="evaluator", kind="label evaluator", question="data")
     answer = answered(label, measured(BASELINES | {"ig": 0.8, "lrp": 0.5}))
-    assert [metric.kind for metric in answer.deciding] == ["evaluator"]
+    assert [metric.kind for metric in answer.choice.deciding] == ["evaluator"]
     assert answer.recommended == ("ig",)
     assert "Other metrics disagree with `ig`: evaluator puts `lrp` above it." in answer.details
 
@@ -126,7 +125,7 @@ def test_a_metric_without_a_baseline_or_a_test_is_not_reliable():
 def test_a_network_that_fails_on_any_filled_image_says_nothing_by_filled_images():
     curve = ((0.0, 1.0), (0.06, 0.1), (1.0, 0.0))
     answer = answered(measured(BASELINES | {"ig": 0.8}, kind="filled", replicates=1, random_curve=curve))
-    assert not answer.deciding
+    assert not answer.choice.deciding
     assert "accuracy is not kept when 3 % of the pixels are replaced at random" in answer.sentence
     assert in_domain_share([(0.0, 0.2), (0.5, 0.4), (1.0, 0.9)]) == 0.0, "a rising curve keeps nothing"
 
@@ -181,7 +180,7 @@ def test_a_method_must_beat_every_baseline_and_baselines_are_never_methods():
 
 def test_where_random_is_the_only_baseline_nothing_is_recommended():
     answer = answered(measured({"random": 0.0, "ig": 0.8}))
-    assert (answer.recommended, answer.best) == ((), ("ig",))
+    assert (answer.recommended, answer.choice.best) == ((), ("ig",))
     assert answer.lines[0] == "No method can be recommended: `random` is the only baseline; better than it: `ig`."
     assert any("add `centre`, `brightness`, `sobel` and `block_random`" in line for line in answer.details)
 
@@ -214,12 +213,12 @@ def test_where_network_and_data_disagree_about_what_matters_that_is_said_first(l
     label = measured(levels, name="evaluator", kind="label evaluator", question="data")
     label = replace(label, lost={"ig": Interval(label_lost, label_lost - 0.05, label_lost + 0.05)})
     answer = answered(network, label)
-    assert answer.shortcut == shortcut
+    assert answer.choice.shortcut == shortcut
     if shortcut:
         assert answer.lines[0].endswith(
             "loses 50% of what can be known about your network's answer, but 10% of what can be known about the label."
         )
-    assert not answered(network).shortcut
+    assert not answered(network).choice.shortcut
 
 
 @pytest.mark.parametrize(("metric", "kind"), [("randomisation", "fails sanity"), ("sensitivity_max", "unstable")])
@@ -293,7 +292,7 @@ def test_a_method_that_no_metric_ranks_has_no_value_and_says_why():
 def test_a_study_that_retrains_recommends_by_paired_tests_over_replicates():
     levels = {"random": 0.8, "centre": 0.78, "grad": 0.6, "ig": 0.7}
     answer = results(cells("roar", levels, seeds=5)).answer
-    assert [metric.name for metric in answer.deciding] == ["roar"]
+    assert [metric.name for metric in answer.choice.deciding] == ["roar"]
     assert answer.recommended == ("grad",)
 
 

@@ -119,7 +119,7 @@ def test_a_judge_that_cannot_tell_methods_from_random_is_marked(rows, room, stat
     assert negative_control("deletion", frame(*rows), room).control == state
 
 
-def test_network_free_rankings_are_no_methods_and_have_no_say():
+def test_model_free_baselines_are_no_methods_and_have_no_say():
     none = frame((0, 0.3), (-1, -0.1), (-1, -0.1)).assign(estimator=["ig", "grad", "sobel"])
     control = negative_control("deletion", none, 0.5, {"sobel": "baseline"})
     assert (control.control, control.methods, control.worse) == ("failed", 2, 1)

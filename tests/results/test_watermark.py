@@ -37,5 +37,5 @@ def test_the_recommendation_is_about_the_explained_network(model, agree, recomme
     }
     answer = uproar.run(study, store=tmp_path / "store", jobs=1).answer
     assert recommended in answer.recommended
-    assert answer.shortcut == shortcut
+    assert answer.choice.shortcut == shortcut
     assert answer.lines[0].startswith("Possible shortcut" if shortcut else "Use ")

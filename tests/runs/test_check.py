@@ -23,7 +23,7 @@ from uproar.results.recovery import BOARD, COLUMNS, MATTER, board_table, disagre
 from uproar.runs.check import Durations, recovery_table
 from uproar.statistics.recovery import MOST_REPLICATES
 from uproar.study.bench import bench_for
-from uproar.study.collect_evaluator import evaluator_bits
+from uproar.study.collect import evaluator_bits
 from uproar.study.judge_suite import (
     DEGRADED,
     KNOWN,

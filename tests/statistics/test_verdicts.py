@@ -9,7 +9,7 @@ from scipy import stats
 
 from uproar.errors import BadInput
 from uproar.statistics.comparisons import FEWER, holm
-from uproar.statistics.power import detectable, required_sample_size
+from uproar.statistics.intervals import detectable, required_sample_size
 from uproar.statistics.verdicts import (
     COLUMNS,
     compare_pairs,
@@ -51,7 +51,11 @@ def test_a_verdict_is_the_paired_t_test_with_holm_over_the_methods():
         assert (one.df, one.n, one.missing) == (5, 6, 0)
         assert (one.area, one.baseline_area) == pytest.approx((areas[one.estimator].mean(), areas["random"].mean()))
     assert result["p_holm"].tolist() == pytest.approx(holm(result["p"]).tolist())
-    assert result["verdict"].tolist() == ["better than random", "cannot tell with 6 replicates", "worse than random"]
+    assert result["verdict"].tolist() == [
+        "better than random",
+        "not significantly different (6 replicates)",
+        "worse than random",
+    ]
     turned = compare_with_baseline(table_of({e: -a for e, a in areas.items()}), higher_is_better=True)
     assert turned["advantage"].tolist() == pytest.approx(result["advantage"].tolist())
 

@@ -21,7 +21,7 @@ from uproar.statistics.verdicts import sequential
 from uproar.study.adaptive import _undecided
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
-from uproar.study.schedule import Deadline
+from uproar.study.run import Deadline
 from uproar.study.settings import Setting
 
 SMALL = {

@@ -8,12 +8,12 @@ import pytest
 import uproar
 from tests.study.conftest import SMALL
 from uproar.errors import BadInput
-from uproar.metrics.flagging import CHECK_IMAGES, CHECKS, FLAGGING
+from uproar.metrics.registry import CHECK_IMAGES, CHECKS, FLAGGING
 from uproar.protocols.evaluator import judged_rows
 from uproar.results.flags import LIMITS
 from uproar.storage.store import Store
 from uproar.study.bench import bench_for
-from uproar.study.collect_scores import evaluation
+from uproar.study.collect import evaluation
 from uproar.study.grid import checks_of, scores_of
 from uproar.study.settings import Setting
 

@@ -22,8 +22,7 @@ from uproar.statistics.design import ALPHA
 from uproar.storage.store import Store
 from uproar.study import choose as choose_module
 from uproar.study.choose import TIMES, Chooser, interim_image_counts
-from uproar.study.maps import Subject
-from uproar.study.subjects import images_of_files, subject_of_images
+from uproar.study.subjects import Subject, images_of_files, subject_of_images
 
 PATCH = (slice(4, 7), slice(1, 4))
 """The pixels that the network uses, off the centre and as bright as the others."""
@@ -124,7 +123,7 @@ def test_training_images_add_fine_tuned_judges_that_decide(images):
     x, y = images
     answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)"], train=x, train_labels=y)
     assert {metric.kind for metric in answer.metrics} == {"fine-tuned", "filled"}
-    assert {metric.kind for metric in answer.deciding} == {"fine-tuned"}
+    assert {metric.kind for metric in answer.choice.deciding} == {"fine-tuned"}
 
 
 def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_path):

@@ -16,7 +16,8 @@ from uproar.protocols import protocol_named
 from uproar.protocols.evaluator import evaluator_scores
 from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
 from uproar.storage.store import Store
-from uproar.study import evaluators, shards
+from uproar.study import evaluators
+from uproar.study import levels as shards
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.evaluators import FACTORS, Evaluators

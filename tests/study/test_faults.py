@@ -16,9 +16,8 @@ from uproar.audits.synthetic import NAME
 from uproar.errors import NotApplicable
 from uproar.runs.run import collect_run
 from uproar.storage.store import Store
+from uproar.study.audit import simulate, trials_in, trials_key, units_of
 from uproar.study.bench import bench_for
-from uproar.study.plan import plan
-from uproar.study.trials import key, simulate, trials_in, units_of
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def whole(tmp_path_factory):
     """A finished store, in small shards, and its tables."""
     store = tmp_path_factory.mktemp("whole") / "store"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("uproar.study.shards.SHARD", faulty.SMALL_SHARDS)
+        patch.setattr("uproar.study.levels.SHARD", faulty.SMALL_SHARDS)
         results = faulty.run(store)
         assert set(results.table["status"]) == {"done"} and results.lost == 0
         assert all(finding.state != "skipped" for finding in results.findings)
@@ -117,11 +116,11 @@ def test_trials_are_made_again_when_damaged(tmp_path):
     (unit,) = units_of(trials)
     simulate(unit, store)
     expected = trials_in(trials, store)
-    file = tmp_path / store.name("trials", key(unit))
+    file = tmp_path / store.name("trials", trials_key(unit))
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(NotApplicable):
         trials_in(trials, store)
-    assert store.faults.damaged == {("trials", key(unit))}  # so that the run goes on to make it
+    assert store.faults.damaged == {("trials", trials_key(unit))}  # so that the run goes on to make it
     simulate(unit, store)
     again = trials_in(trials, store)
     assert all(np.array_equal(again[name], values) for name, values in expected.items())
@@ -162,21 +161,3 @@ def test_a_failed_cell_is_not_tried_again_with_what_is_repaired(copy, tmp_path):
     results = faulty.run(copy, **changes)
     assert 0 < len((tmp_path / "count").read_text()) <= once
     assert set(results.table["status"]) == {"done", "failed"} and results.lost == 0
-
-
-def test_a_store_of_an_older_version_is_made_anew(whole, copy):
-    """Its files are not trusted, whatever they hold, and one note counts them."""
-    import json
-
-    import safetensors.numpy
-
-    store = Store(copy)
-    for path in faulty.Faults(copy, 0).files():
-        item = store.read(path.parts[-3], path.stem)
-        facts = json.dumps({**item.facts, "accuracy": 0.123})
-        path.write_bytes(safetensors.numpy.save(dict(item.arrays), metadata={"facts": facts, "digest": "0"}))
-    (copy / "FORMAT.json").write_text('{"format": 1}')
-    results = faulty.run(copy)
-    assert faulty.tables(results) == whole[1]
-    assert sum("older format" in notice for notice in results.notices) == 1
-    assert not plan(uproar.study_of(faulty.STUDY), Store(copy)).jobs

@@ -5,12 +5,11 @@ import pytest
 import torch
 
 from uproar.metrics.registry import fine_tuning_of
-from uproar.storage.inventory import list_store
-from uproar.storage.store import Store
+from uproar.storage.store import Store, list_store
+from uproar.study.audit import required_results
 from uproar.study.bench import bench_for
 from uproar.study.collect import collect
 from uproar.study.plan import plan
-from uproar.study.required_results import required_results
 from uproar.study.run import run_study
 from uproar.study.settings import Setting
 from uproar.study.spec import study_of

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from uproar.study.job import Job
-from uproar.study.schedule import Queue
+from uproar.study.run import Queue
 from uproar.study.settings import Setting
 from uproar.training import Recipe
 

@@ -23,12 +23,11 @@ from uproar.audits import audits
 from uproar.errors import BadInput
 from uproar.plugins import bundle, install_bundle, load_file, source_hash
 from uproar.storage.store import Store
-from uproar.study.audit import audit_requests, needed_studies, needed_trials
+from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials
 from uproar.study.cell import Done
 from uproar.study.plan import plan
 from uproar.study.ray_executor import Ray
-from uproar.study.run_token import Token
-from uproar.study.trials import plan_trials
+from uproar.study.remote_worker import Token
 
 ray = pytest.importorskip("ray", reason="needs uproar[ray]")
 

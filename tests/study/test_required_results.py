@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from uproar.storage.store import Store
+from uproar.study.audit import required_results
 from uproar.study.bench import bench_for
-from uproar.study.required_results import required_results
 from uproar.study.run import run_study
 from uproar.study.settings import Setting
 

@@ -23,7 +23,7 @@ from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.storage import backends
 from uproar.storage.store import Store
-from uproar.study import shards as shards_module
+from uproar.study import levels as shards_module
 from uproar.study.bench import bench_for
 from uproar.study.changed_images import ChangedImages
 from uproar.study.plan import plan

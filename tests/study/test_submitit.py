@@ -20,10 +20,8 @@ from uproar.storage.store import Store
 from uproar.study.cell import Done
 from uproar.study.plan import plan
 from uproar.study.run_job import Report
-from uproar.study.slurm_settings import read_settings
+from uproar.study.slurm_executor import OutOfTime, Served, Submitit, Task, _goes_on, read_settings
 from uproar.study.spec import Resources
-from uproar.study.submitit_executor import Submitit
-from uproar.study.submitit_worker import OutOfTime, Served, Task, _goes_on
 
 submitit = pytest.importorskip("submitit", reason="needs uproar[submitit]")
 pytestmark = [  # submitit's debug executor leaves its logs open
@@ -72,8 +70,8 @@ def test_tasks_of_a_cluster_are_arrays_and_one_that_dies_does_not_end_the_rest(t
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join([str(Path(uproar.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     )
-    monkeypatch.setattr("uproar.study.submitit_executor.ASK", 1.0)
-    monkeypatch.setattr("uproar.study.submitit_executor.POLL", {"slurm": 0.1})
+    monkeypatch.setattr("uproar.study.slurm_executor.ASK", 1.0)
+    monkeypatch.setattr("uproar.study.slurm_executor.POLL", {"slurm": 0.1})
     (tmp_path / "deadly.py").write_text(DEADLY)
     study = small(estimators=["random", "deadly"], plugins=[str(tmp_path / "deadly.py")], seeds=1)
     jobs = {job.names: job for job in plan(study, Store(tmp_path / "run" / "store")).jobs if job.kind == "explain"}
@@ -135,7 +133,7 @@ def handed(runner, jobs, answer):
                 raise answer
             return answer
 
-    from uproar.study.submitit_executor import _Handed
+    from uproar.study.slurm_executor import _Handed
 
     one = _Handed(runner._task(jobs), Ended())
     runner.handed.append(one)
@@ -198,7 +196,7 @@ def test_a_task_begins_no_job_that_it_has_no_time_for_or_whose_run_is_over(tmp_p
 
 def test_the_warning_before_the_end_is_swallowed_by_no_code_of_a_user(tmp_path):
     from uproar.study.run_job import attempt
-    from uproar.study.submitit_worker import _own_signals
+    from uproar.study.slurm_executor import _own_signals
 
     def work():
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR2)).start()

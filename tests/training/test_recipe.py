@@ -14,7 +14,7 @@ from uproar.models import ModelSpec, build
 from uproar.seeds import generator
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, accuracy, fit, predict
-from uproar.training.fit import augment, ghost_norms
+from uproar.training.fit import augment, replaced_layers
 from uproar.training.recipe import recipes
 
 
@@ -99,7 +99,7 @@ def test_ghosts_normalise_each_part_of_a_batch_by_its_own_statistics():
     torch.manual_seed(0)
     norm, x = nn.BatchNorm2d(2), torch.randn(10, 2, 3, 3)
     plain = copy.deepcopy(norm)
-    with ghost_norms(norm, 3):
+    with replaced_layers(norm, 3, torch.device("cpu")):
         out = norm(x)
     parts = [x[:4], x[4:7], x[7:]]  # three parts of at least three
     for part, seen in zip(parts, out.split([4, 3, 3]), strict=True):
@@ -110,7 +110,7 @@ def test_ghosts_normalise_each_part_of_a_batch_by_its_own_statistics():
         kept = 0.9 * kept + 0.1 * part.mean((0, 2, 3))
     torch.testing.assert_close(norm.running_mean, kept)
     assert "forward" not in vars(norm)
-    with ghost_norms(plain, 3):
+    with replaced_layers(plain, 3, torch.device("cpu")):
         plain.eval()
         torch.testing.assert_close(plain(x), x / (1 + norm.eps) ** 0.5)
 

@@ -47,9 +47,10 @@ def geometry(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
     gaps = {t: paired_over_seeds(blocks[t], pixels[t]) for t in shared}
     table = pd.DataFrame([{"fraction": t, **gap.as_row(with_n=True)} for t, gap in gaps.items()])
     whole = _over_the_curve(evidence)
+    than = "less than" if whole.value < 0 else "more than"
     return Finding(
         state(whole, margin),
-        f"Random blocks leave {_points(whole)} accuracy points {_than(whole)} random pixels "
+        f"Random blocks leave {_points(whole)} accuracy points {than} random pixels "
         f"(mean over the curve, {whole.n} replicates): " + _consequence(whole, margin),
         plots=(_plot({PIXELS: pixels, BLOCKS: blocks}, whole),),
         tables={"blocks minus pixels, accuracy": table},
@@ -80,10 +81,6 @@ def _points(gap: Interval) -> str:
     return f"{100 * abs(gap.value):.1f} ± {100 * gap.half_width:.1f}"
 
 
-def _than(gap: Interval) -> str:
-    return "less than" if gap.value < 0 else "more than"
-
-
 def _consequence(gap: Interval, margin: float) -> str:
     if state(gap, margin) == "holds":
         return "shape by itself hardly matters here."
@@ -103,7 +100,7 @@ def _plot(accuracy: Mapping[str, pd.DataFrame], gap: Interval) -> Plot:
     ]
     return lines(
         "geometry",
-        f"Blocks leave {_points(gap)} points {_than(gap)} pixels do",
+        f"Blocks leave {_points(gap)} points {'less' if gap.value < 0 else 'more'} than pixels do",
         "Accuracy after retraining without the removed share; the band spans the replicates.",
         pd.DataFrame(rows),
         REMOVED,

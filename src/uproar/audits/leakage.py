@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,22 +12,90 @@ import pandas as pd
 import scipy
 import torch
 
-from uproar.audits.decoupled import DECOUPLED, by_fraction, decoupled_plot, distance, donor_effects, warnings
 from uproar.audits.plots import REMOVED, lines
-from uproar.audits.predictions import Predictions, Reader
-from uproar.audits.registry import Evidence, audit, conclude, unique_names
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
 from uproar.errors import NotApplicable
-from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.results.finding import Finding, Mark, Plot
 from uproar.seeds import generator
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, crossed_mean
+from uproar.training.evaluate import nll_bits
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
+Arrays = list[np.ndarray]
+Reader = Callable[[str, str, float], np.ndarray | None]
+
+
+class Predictions:
+    """The finished cells of a part as arrays (replicates, images); None where any replicate is missing."""
+
+    def __init__(self, part: StudyEvidence) -> None:
+        self.part = part
+        self.labels = part.task.test.labels
+        self.seeds = tuple(part.study.seeds)
+        self.fractions = part.study.fractions
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of always predicting the most frequent class."""
+        return float(torch.bincount(self.labels).max()) / len(self.labels)
+
+    @property
+    def entropy(self) -> float:
+        """The entropy of the labels in bits."""
+        shares = torch.bincount(self.labels).double() / len(self.labels)
+        shares = shares[shares > 0]
+        return float(-(shares * shares.log()).sum()) / math.log(2)
+
+    def correct(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+        """1 where the prediction is the label."""
+        answers, labels = self.answers(protocol, estimator, fraction), self.labels.numpy()
+        return None if answers is None else np.stack([a.argmax(1) == labels for a in answers]).astype(float)
+
+    def nll_bits(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+        """Negative log likelihood of the label in bits, calibrated on other images."""
+        answers = self.answers(protocol, estimator, fraction)
+        if answers is None:
+            return None
+        return np.stack([nll_bits(torch.from_numpy(a), self.labels).numpy() for a in answers])
+
+    def answers(self, protocol: str, estimator: str, fraction: float) -> Arrays | None:
+        """The scores of every replicate, (images, classes)."""
+        try:
+            return [self.part.answers(protocol, estimator, fraction, seed) for seed in self.seeds]
+        except NotApplicable:
+            return None
+
+    def accuracy(self, protocol: str, estimator: str, fraction: float) -> float:
+        """Mean accuracy over the replicates that are there; NaN if none is."""
+        cells = self.part.cells
+        same = (cells["protocol"] == protocol) & (cells["estimator"] == estimator)
+        rows = cells[same & np.isclose(cells["fraction"], fraction)]
+        return float(rows["accuracy"].mean()) if len(rows) else math.nan
+
+    def finished(self, read: Reader, protocols: Sequence[str]) -> Iterator[tuple[str, float, Arrays]]:
+        """Estimator, fraction and one array for each protocol, wherever all of them are finished."""
+        for name in self.part.estimators:
+            for t in self.fractions:
+                arrays = [array for p in protocols if (array := read(p, name, t)) is not None]
+                if len(arrays) == len(protocols):
+                    yield name, t, arrays
+
+    def over_fractions(
+        self, read: Reader, protocol: str, estimator: str, fractions: Sequence[float] | None = None
+    ) -> np.ndarray | None:
+        """The mean over all fractions, (replicates, images); None if one is missing."""
+        wanted = self.fractions if fractions is None else fractions
+        arrays = [array for t in wanted if (array := read(protocol, estimator, t)) is not None]
+        return np.mean(arrays, axis=0) if arrays and len(arrays) == len(wanted) else None
+
+
 DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
 NLL = ("roar:mask", "roar:mask+pixels")
 """Networks that see the mask alone, and mask and pixels: their losses differ by what the pixels add."""
+DECOUPLED = ("decoupled", "decoupled:permuted")
 OTHER_WAYS = ("roar:hidden", "roar:find-mask", "roar:hidden:find-mask", "roar:cross-fitted")
 BLIND = (BASELINE, "class_sum(grad)", "random_class(grad)", "sobel")
 NEAR_ZERO = 0.05
@@ -56,28 +125,27 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     known, kept = (_leaks(predictions, protocol) for protocol in ("roar", "kar"))
     if not known:
         raise NotApplicable("no estimator beside random has all its masks-alone trainings; run the audit to the end")
-    masks, pixels, decoupled = _masks(predictions), _pixels(predictions), by_fraction(predictions)
-    effects = [each for name in part.estimators if (each := donor_effects(predictions, name)) is not None]
+    masks, pixels, decoupled = _masks(predictions), _pixels(predictions), _decoupled(predictions)
     tables = {
         "masks alone against ROAR, accuracy": masks,
         "what pixels add to the mask, bits: I(Y; X' | M)": pixels,
         "what the mask adds to the pixels it leaves, bits": _told(predictions),
         "decoupled ROAR, accuracy": decoupled,
     }
-    far = "how far own masks are from what the decoupled network was trained with, accuracy, mean over fractions"
-    tables[far] = pd.DataFrame([each.row for each in effects])
     plots = [_mask_plot(masks, predictions.chance, known), _pixel_plot(pixels, predictions.entropy)]
     if len(decoupled):
-        plots.append(decoupled_plot(decoupled, effects))
+        plots.append(_decoupled_plot(decoupled))
     if ways_out:
         tables["ways out, accuracy of each, and how well the mask is found (area under ROC)"] = _ways(predictions)
         blind = _masks(Predictions(evidence["blind"]))
         if len(blind):
             tables["maps that do not depend on the class, accuracy"] = blind
     leaking = [each for each in known if each.leaks]
+    count = sum(each.leaks for each in kept)
+    also = f"; by the same measure KAR reads the mask for {count} of {len(kept)}" if kept else ""
     return Finding(
-        _state(known),
-        _sentence(known, leaking, predictions.chance) + _also(kept) + distance(effects),
+        conclude(misleads=bool(leaking), holds=all(each.hides_class for each in known)),
+        _sentence(known, leaking, predictions.chance) + also + ".",
         plots=tuple(plots),
         tables=tables,
         marks=tuple(
@@ -85,7 +153,7 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
             for each in (*known, *kept)
             if each.leaks
         ),
-        notes=(*_NOTES, *warnings(effects)),
+        notes=(*_NOTES, *_control_failed(predictions)),
     )
 
 
@@ -94,15 +162,13 @@ _NOTES = (
     "ROAR leaves, averaged over the fractions, and ROAR leaves some, with 95 % confidence over replicates and images.",
     "A mask tells as much by what it keeps as by what it removes: the same networks without pixels judge KAR.",
     "What pixels add to the mask is a diagnosis and never a score: a mask that tells everything would look best.",
+    "Bits of the mask are H(Y) minus the held-out loss of the network of masks alone, a lower bound of I(M; Y): a "
+    "stronger network may read more from the masks.",
     "What the mask adds to the pixels it leaves: bits that the network of masks alone, mixed with decoupled ROAR, "
     "saves under own masks, beyond what it saves when every mask is read for another image. It is 0 where masks say "
     "nothing of the class, also where they remove all evidence and leave the decoupled network too sure of itself.",
     "Decoupled ROAR trains with masks permuted across images, so that a mask says nothing of the class, and tests with "
     "each image's own. Own below permuted: the ranking finds what counts; own equal to it: geometry alone.",
-    "Own masks are not quite what the decoupled network was trained with: there a mask had nothing to do with the "
-    "image it is assigned to. How much that matters is measured twice: own minus permuted of a random ranking, whose "
-    "masks have nothing to do with any image, must be zero; and `class minus permuted` is what a mask of one's own "
-    "class changes without being one's own. The rest, `own minus class`, is due to the image alone.",
     "`ROAR minus decoupled` is the leak as it is used: the same pixels are gone, but only ROAR can use the masks.",
     "Part of what a mask tells is the honest shape of the object: Sobel, which knows no model, leaks that part too.",
 )
@@ -176,17 +242,6 @@ def _added_bits(predictions: Predictions) -> Reader:
     return read
 
 
-def _also(kept: list[_Leak]) -> str:
-    if not kept:
-        return ""
-    count = sum(each.leaks for each in kept)
-    return f"; by the same measure KAR reads the mask for {count} of {len(kept)}"
-
-
-def _state(known: list[_Leak]) -> State:
-    return conclude(misleads=any(each.leaks for each in known), holds=all(each.hides_class for each in known))
-
-
 def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:
     worst = max(leaking or known, key=lambda each: each.size)
     text = (
@@ -205,6 +260,7 @@ def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:
 def _masks(predictions: Predictions) -> pd.DataFrame:
     rows = []
     for name, t, (mask,) in predictions.finished(predictions.correct, ("roar:mask",)):
+        nll = predictions.nll_bits("roar:mask", name, t)
         rows.append(
             {
                 "estimator": name,
@@ -213,6 +269,9 @@ def _masks(predictions: Predictions) -> pd.DataFrame:
                 **crossed_mean(mask).as_row("masks alone"),
                 "masks of another base model": predictions.accuracy("roar:mask-other", name, t),
                 "chance": predictions.chance,
+                "bits of the mask, at least": np.nan
+                if nll is None
+                else max(predictions.entropy - float(nll.mean()), 0.0),
             }
         )
     return pd.DataFrame(rows)
@@ -271,6 +330,30 @@ def _mixed_bits(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np
     return bits
 
 
+def _decoupled(predictions: Predictions) -> pd.DataFrame:
+    """Accuracy of decoupled ROAR with own masks and with those of other images."""
+    rows = []
+    for name, t, (own, permuted) in predictions.finished(predictions.correct, DECOUPLED):
+        accuracies = {"own mask": own.mean(), "permuted": permuted.mean()}
+        gain = crossed_mean(own - permuted).as_row("own minus permuted")
+        rows.append({"estimator": name, "fraction": t, **accuracies, **gain})
+    return pd.DataFrame(rows)
+
+
+def _control_failed(predictions: Predictions) -> list[str]:
+    """A warning where own and permuted masks of a random ranking differ: they have nothing to do with any image."""
+    own, permuted = (predictions.over_fractions(predictions.correct, protocol, BASELINE) for protocol in DECOUPLED)
+    if own is None or permuted is None:
+        return []
+    difference = crossed_mean(own - permuted)
+    if not difference.side:
+        return []
+    return [
+        "Own and permuted masks differ for a random ranking, where they must not: read decoupled differences below "
+        f"{100 * max(abs(difference.low), abs(difference.high)):.1f} points as nothing."
+    ]
+
+
 def _ways(predictions: Predictions) -> pd.DataFrame:
     protocols = ("roar", "decoupled", "roar:hidden", "roar:cross-fitted")
     detectors = {"mask found": "roar:find-mask", "mask found, hidden": "roar:hidden:find-mask"}
@@ -319,4 +402,22 @@ def _pixel_plot(pixels: pd.DataFrame, bits: float) -> Plot:
         "estimator",
         band=True,
         reference=(0.0, "pixels add nothing"),
+    )
+
+
+def _decoupled_plot(decoupled: pd.DataFrame) -> Plot:
+    named = decoupled[decoupled["estimator"] != BASELINE]
+    better = int((named.groupby("estimator")["high"].max() < 0).sum())
+    return lines(
+        "leakage-decoupled",
+        f"Without the leak {better} of {named['estimator'].nunique()} estimators find pixels that count at all shares",
+        "Decoupled ROAR: accuracy with each image's own mask minus that with other images' masks. Below the dashed "
+        "line the ranking finds what counts in this image; on it, only the geometry of its masks costs accuracy.",
+        decoupled,
+        REMOVED,
+        ("own minus permuted", "accuracy, own minus permuted"),
+        "estimator",
+        band=True,
+        reference=(0.0, "geometry alone"),
+        percent=True,
     )

@@ -149,7 +149,8 @@ def _learned(evidence: Evidence, similarity: Similarity, limit: float) -> tuple[
         except NotApplicable:
             missing.append(name)
             continue
-        similarities[name] = np.array([_alike(a, b, similarity) for a, b in pairs])
+        each = [compare(torch.as_tensor(a), torch.as_tensor(b), similarity).numpy() for a, b in pairs]
+        similarities[name] = np.array([float(_mean(values[:, None])[0]) for values in each])
     notes = [f"{name} has no maps of the network {LABELS}." for name in missing]
     plain = mixed.cells.loc[mixed.cells["fraction"] == 0.0, "accuracy"]
     if len(plain):
@@ -159,10 +160,6 @@ def _learned(evidence: Evidence, similarity: Similarity, limit: float) -> tuple[
             f"{100 * chance:.0f} %); both networks are asked about the image's true class."
         )
     return kept_similarity(similarities, limit), notes
-
-
-def _alike(a: np.ndarray, b: np.ndarray, similarity: Similarity) -> float:
-    return float(_mean(compare(torch.as_tensor(a), torch.as_tensor(b), similarity).numpy()[:, None])[0])
 
 
 def rewarded_estimators(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:

@@ -50,19 +50,15 @@ def _studies(study: Study, base: str, estimators: Sequence[str], place: str, rep
         STRIPES: f"semi-natural({task}, kind=stripes)",
         SYNTHETIC: f"semi-natural(blank({task}), kind=number, place={place})",
     }
-    for name in names.values():
-        _loadable(name)
+    try:
+        for name in names.values():
+            load(name)
+    except BadInput as error:
+        raise NotApplicable(f"marked images cannot be made: {one_line(error)}") from None
     chains = tuple(chains_of(base, estimators, bands_of(task)).values())
     some = {"estimators": chains, "protocols": (), "seeds": study.seeds[:replicates]}
     marked = {part: study.with_changes(tasks=(name,), metrics=(ATTR, ROAD), **some) for part, name in names.items()}
     return {REAL: study.with_changes(metrics=(ROAD,), **some), **marked}
-
-
-def _loadable(name: str) -> None:
-    try:
-        load(name)
-    except BadInput as error:
-        raise NotApplicable(f"marked images cannot be made: {one_line(error)}") from None
 
 
 def bands_of(task: str) -> int:

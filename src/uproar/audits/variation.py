@@ -12,7 +12,7 @@ import pandas as pd
 import scipy
 from pydantic import Field
 
-from uproar.audits.filtered import Filters, left_out, plain_names, squared
+from uproar.audits.blur import Filters, left_out, plain_names, squared
 from uproar.audits.plots import lines, scatter
 from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
 from uproar.errors import NotApplicable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from uproar.claims.names import options_of, read_higher, without_options
 from uproar.errors import NotApplicable
-from uproar.expression import parse
+from uproar.expression import Call, parse
+from uproar.metrics.registry import family_of, metrics, read_metric
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
 from uproar.statistics.areas import areas_of
@@ -28,6 +28,34 @@ if TYPE_CHECKING:
 
 At = float | tuple[float, ...] | None
 """One fraction, some, or all that the study has."""
+
+
+@functools.lru_cache(maxsize=512)
+def without_options(name: str) -> str:
+    """An estimator's name without options.
+
+    >>> without_options("gaussian(sg_sq(ig(steps=50), samples=20), sigma=2.0)")
+    'gaussian(sg_sq(ig))'
+    """
+
+    def stripped(call: Call) -> Call:
+        return Call(call.name, tuple(stripped(arg) for arg in call.args), ())
+
+    return str(stripped(parse(name)))
+
+
+@functools.lru_cache(maxsize=256)
+def options_of(metric: str) -> tuple[str, dict[str, Any]]:
+    """The metric that it is or is a variant of, and all its options."""
+    call = read_metric(metric)
+    entry = metrics[call.name]
+    return family_of(call.name), entry.bind(**dict(call.options))
+
+
+@functools.lru_cache(maxsize=256)
+def read_higher(metric: str) -> bool:
+    """Whether higher values of a metric are better."""
+    return bool(metrics[read_metric(metric).name].facts["higher_is_better"])
 
 
 class ClaimEvidence:

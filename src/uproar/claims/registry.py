@@ -32,7 +32,7 @@ from uproar.results.claim_outcome import IN_PART, Decision, Judgement, Measure, 
 if TYPE_CHECKING:
     from uproar.results.study import Results
 
-claims = Registry("claim", "uproar.claims", ("uproar.papers.*.claims",))
+claims = Registry("claim", "uproar.claims", ("uproar.papers.claims",))
 _ORDER = itertools.count()
 T = TypeVar("T")
 Test = Callable[[ClaimEvidence], Decision]

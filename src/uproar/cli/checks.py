@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
 from pathlib import Path
 
 from uproar.cli.console import note
-from uproar.errors import StoreError
+from uproar.errors import BadInput, StoreError
 from uproar.paths import user_path
 from uproar.runs.other_folders import RECORD, no_run
 
@@ -19,6 +20,11 @@ FACTS = "scores.json"
 def check_folder(folder: Path) -> None:
     """Refuse a folder for results that cannot be made or written to."""
     place = user_path(folder)
+    try:
+        place.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise BadInput(f"Cannot write into {folder}: its symbolic links lead round in a circle.") from None
     there = next((each for each in (place, *place.absolute().parents) if each.exists()), None)
     if there is not None and not there.is_dir():
         raise StoreError(f"Cannot write into {folder}: {there} is a file; choose another folder.")

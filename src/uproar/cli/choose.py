@@ -63,7 +63,7 @@ def choose(
     from uproar.estimators import read_chain  # torch loads slowly
     from uproar.storage.store import Store
     from uproar.study.choose import METHODS, Chooser
-    from uproar.study.fine_tuners import fine_tuner_of
+    from uproar.study.subjects import fine_tuner_of
 
     network.load_plugins()
     asked, place = some("--methods", methods, METHODS), Store(kept_maps)

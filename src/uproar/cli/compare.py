@@ -165,7 +165,9 @@ def _print_pairs(pairs: pd.DataFrame, protocols: dict[str, float], method: str, 
             ahead = row.better == method
             towards = scale * (1 if ahead == (row.difference >= 0) else -1)
             low, high = sorted((towards * row.low, towards * row.high))
-            verdict = ("[green]better[/]" if ahead else "[red]worse[/]") if row.side == 1 else "[yellow]cannot tell[/]"
+            verdict = (
+                ("[green]better[/]" if ahead else "[red]worse[/]") if row.side == 1 else "[yellow]not significant[/]"
+            )
             shown.add_row(
                 escape(row.worse if ahead else row.better),
                 number_text(towards * row.difference, form),

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from uproar.cli.terminal_tables import table
+from uproar.cli.terminal_tables import table, without_controls
 from uproar.errors import BadInput
 
 __all__ = ["errors", "note", "output", "print_file", "some", "split_list", "table"]
@@ -27,6 +27,9 @@ class Screen(Console):
     def on_terminal(self) -> bool:
         """Whether a person reads it; with FORCE_COLOR a pipe is coloured like a terminal, but is none."""
         return self.is_terminal and self.file.isatty()
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(without_controls(text), **options)
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
         if soft_wrap and self.on_terminal:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from uproar.estimators import Chain
     from uproar.results.quality import NetworkQuality
     from uproar.storage.store import Store
-    from uproar.study.maps import Subject
-    from uproar.study.subjects import ImageSet
+    from uproar.study.subjects import ImageSet, Subject
 
 DEFAULT = ("saliency", "guided_backprop", "ig", "smoothgrad", "grad_cam")
 PICTURES = (".png", ".svg", ".html")
@@ -67,9 +66,9 @@ def explain(
     _check_files(out, save)
     from uproar.checks import undefined_maps  # torch loads slowly
     from uproar.estimators import read_chain, require_maps
-    from uproar.report.libraries import missing_libraries, require_libraries
+    from uproar.report.files import missing_libraries, require_libraries
     from uproar.storage.store import Store
-    from uproar.study.applicable import with_applicable
+    from uproar.study.subjects import with_applicable
 
     if save is None:
         require_libraries("A picture of maps (with --save FILE arrays are written without one)")
@@ -102,7 +101,7 @@ def explain(
 
 def _list_layers(network: Network) -> int:
     """The layers of a network with their shapes, and which of them methods take where none is named."""
-    from uproar.estimators.layer_candidates import layer_candidates  # torch loads slowly
+    from uproar.estimators.layers import layer_candidates  # torch loads slowly
     from uproar.study.subjects import example_images
 
     network.load_plugins()
@@ -137,11 +136,11 @@ def _explained(
     subject: Subject, images: ImageSet, chains: list[Chain], store: Store, out: Path | None, watch: Watch
 ) -> tuple[dict[str, Tensor], NetworkQuality, dict[str, list[str]]]:
     """The maps of the images, of which some are drawn; how good the network is; by layer, who looks at it."""
-    from uproar.estimators.layer_candidates import chosen_layers
+    from uproar.estimators.layers import chosen_layers
     from uproar.models.output_kind import assuming_output, logits_of
     from uproar.report.mapsheet import write_map_sheet  # plots load slowly
-    from uproar.results.outputs import predictions_of, quality_of
-    from uproar.study.maps import pieces_of, stored_maps
+    from uproar.results.quality import predictions_of, quality_of
+    from uproar.study.subjects import pieces_of, stored_maps
     from uproar.training import predict
 
     pieces = pieces_of(subject, chains, store)

@@ -24,7 +24,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills
 from uproar.results.recovery import trust
-from uproar.study.bundled import shipped_studies, summary
+from uproar.study.spec import shipped_studies, summary
 from uproar.training.recipe import recipes
 
 Table = dict[str, Any]

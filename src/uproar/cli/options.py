@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from uproar.cli.completion import complete_names, complete_runs
 from uproar.data.locations import use_root
+from uproar.errors import BadInput
 
 ADVANCED = "Advanced"
 
@@ -29,9 +30,17 @@ def option(
     shown = "" if default is None else f"  [dim]\\[default: {escape(default)}][/]"
     panel = ADVANCED if advanced else None
     more |= {"autocompletion": complete_names(kind)} if kind else {}
+    more |= {"parser": _path} if takes == "FOLDER" else {}
     return typer.Option(
         *names, metavar=takes, help=escape(text) + shown, rich_help_panel=panel, show_default=False, **more
     )
+
+
+def _path(given: Any) -> Path:
+    """A path that was given; the empty one, which Python takes for the current folder, is refused."""
+    if not str(given):
+        raise BadInput('A file or folder has a name, not "".')
+    return Path(given)
 
 
 def flag(name: str, *, text: str, advanced: bool = False) -> Any:

@@ -19,13 +19,14 @@ from rich.table import Column
 from rich.text import Text
 
 from uproar.cli.console import errors
+from uproar.cli.terminal_tables import without_controls
 from uproar.remaining_time import Pace, duration
 
 if TYPE_CHECKING:
-    from uproar.study.maps import Listener as MapListener
-    from uproar.study.maps import Piece
     from uproar.study.progress import Listener
     from uproar.study.progress import Progress as State
+    from uproar.study.subjects import Listener as MapListener
+    from uproar.study.subjects import Piece
 
 FIRST, EVERY = 2.0, 10.0
 """Seconds until the first line where there is no terminal, and between lines."""
@@ -107,7 +108,7 @@ class _Facts(ProgressColumn):
 
     def render(self, task: Any) -> Text:
         task.completed, task.total = self.watch.share, 1.0 if self.watch.counted else None  # a bar, or a pulse
-        return Text(str(getattr(self.watch, self.name)), self.style)
+        return Text(without_controls(str(getattr(self.watch, self.name))), self.style)
 
 
 def redrawn() -> bool:

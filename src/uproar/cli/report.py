@@ -100,7 +100,7 @@ def _report_scores(folder: Path, out: Path, latex: Path | None) -> Path:
 
 def written(write: Callable[[], Path]) -> Path:
     """What writes a page, called; where the libraries for it are missing, a note says so. The path of what it wrote."""
-    from uproar.report.libraries import MissingLibraries, missing_libraries, tables_only
+    from uproar.report.files import MissingLibraries, missing_libraries, tables_only
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingLibraries)

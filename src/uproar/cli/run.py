@@ -153,8 +153,7 @@ def _print_plan(study: Study, root: str, jobs: int | None) -> int:
 def _copy_results(places: list[str], root: str, trust: bool) -> None:
     """Copy what runs or stores have into a store: results are named by their content, so that none can be mixed up."""
     from uproar.cli.store import opened
-    from uproar.storage.inventory import copy_results
-    from uproar.storage.store import Store
+    from uproar.storage.store import Store, copy_results
 
     sources = [opened(place, trust)[0] for place in places]
     with watched("copying results") as watch, keeping(f"What was copied is in {public(root)}; {AGAIN}"):
@@ -176,9 +175,9 @@ def _run(
     from uproar.cli.subjects import compile_imputer
     from uproar.runs.execute import run_to_end
     from uproar.runs.folder import earlier_facts, write_run  # torch loads slowly
-    from uproar.study.bundled import file_named
-    from uproar.study.environment import environment
+    from uproar.study.collect import environment
     from uproar.study.progress import kept_in
+    from uproar.study.spec import file_named
 
     text = file_named(file).read_text(encoding="utf-8") if file and not Path(file).is_dir() else None
     before = earlier_facts(folder)
@@ -205,7 +204,9 @@ def _run(
         page = written(lambda: results.report(folder))
     note(*results.notices)
     print_results(results)
-    output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
+    failed = int((results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum())
+    made = f"{failed} failed" if failed else f"{new} of them new"
+    output.print(f"{state.total} cells, {made}, in {duration(spent)}.")
     return finish(results, page, folder)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from uproar.estimators import Chain
     from uproar.results.scores import Scores
     from uproar.storage.store import Store
-    from uproar.study.maps import Subject
+    from uproar.study.subjects import Subject
 
 FOLDER = Path("runs/score")
 """Where scores go that were not told where; their maps are kept in its store, also by others with a number."""
@@ -96,8 +96,7 @@ def score(
     from uproar.estimators import read_chain, require_maps
     from uproar.metrics.registry import fine_tuning_of
     from uproar.storage.store import Store
-    from uproar.study.applicable import with_applicable
-    from uproar.study.fine_tuners import fine_tuner_of
+    from uproar.study.subjects import fine_tuner_of, with_applicable
 
     network.load_plugins()
     asked = some("--metrics", metrics, DEFAULT_METRICS)
@@ -158,8 +157,7 @@ def _in_rounds(
 ) -> Scores:
     """The scores of all images; with a budget of as many as there is time for, in rounds."""
     from uproar.study.choose import FIRST, first_images, interim_image_counts
-    from uproar.study.maps import pieces_of, stored_maps
-    from uproar.study.subject_scores import subject_scores
+    from uproar.study.subjects import pieces_of, stored_maps, subject_scores
 
     images = len(subject.x)
     counts = (images,) if budget is None else interim_image_counts(images, FIRST)

@@ -47,15 +47,14 @@ def verify(
     trust: Trust = False,
 ) -> int:
     """Read every file of a store and say which are damaged (exit code 1)."""
-    from uproar.storage.inventory import set_aside, verify_store
+    from uproar.storage.store import set_aside, verify_store
 
     store, study = opened(run, trust)
     with watched("verifying") as watch, keeping("Nothing was changed."):
         inventory = verify_store(store, watch.counting("files", "verifying"))
     rows = [(kind, files, total) for kind, (files, total) in inventory.kinds().items()]
-    for title, others in (("older format", inventory.outdated), ("set aside or unfinished", inventory.leftovers)):
-        if others:
-            rows.append((title, len(others), sum(others.values())))
+    if inventory.leftovers:
+        rows.append(("set aside or unfinished", len(inventory.leftovers), sum(inventory.leftovers.values())))
     shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
     for kind, files, total in rows:
         shown.add_row(kind, str(files), size_text(total))
@@ -200,8 +199,8 @@ def _stores_in(folder: str, trust: bool) -> list[StoreContent]:
 
 def _find_removable(content: StoreContent, maps: bool) -> None:
     """Find out what a store holds, and what of it no run needs; of a store without runs only `maps` may go."""
-    from uproar.storage.inventory import list_store
-    from uproar.study.required_results import required_results
+    from uproar.storage.store import list_store
+    from uproar.study.audit import required_results
 
     inventory = list_store(content.store)
     content.bytes = sum(content.store.backend.sizes().values())

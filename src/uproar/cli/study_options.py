@@ -122,8 +122,7 @@ class Changes:
     def study(self, file: str | None) -> Study:
         """A study by its file or name, changed; without one, the default study, named after its task."""
         from uproar.extend import load_plugin  # torch loads slowly
-        from uproar.study.bundled import study_named
-        from uproar.study.spec import Study
+        from uproar.study.spec import Study, study_named
 
         for plugin in self.plugin or ():  # which may declare the study, or its recipe
             load_plugin(plugin)

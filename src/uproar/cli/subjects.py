@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from uproar.cli.progress import Watch
     from uproar.storage.store import Store
-    from uproar.study.maps import Subject
-    from uproar.study.subjects import ImageSet
+    from uproar.study.subjects import ImageSet, Subject
 
 ASIDE = {"images", "labels", "targets"}
 """Arrays in a file of maps that are not maps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
@@ -12,6 +13,18 @@ from rich.text import Text
 
 NARROWEST = 10
 """Columns of letters that a column of text keeps before the table becomes a list."""
+
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def without_controls(text: str) -> str:
+    """A text without codes that move the cursor, set colours or ring the bell: names come from anybody's files.
+
+    >>> without_controls("a\\x1b[31mb")
+    'a[31mb'
+    """
+    return _CONTROLS.sub("", text)
 
 
 def table(title: str, *columns: str) -> Table:
@@ -60,7 +73,7 @@ class NumberTable(Table):
 
 
 def _text(cell: object) -> Text:
-    return Text.from_markup(cell) if isinstance(cell, str) else Text(str(cell))
+    return Text.from_markup(without_controls(cell)) if isinstance(cell, str) else Text(str(cell))
 
 
 def _longest_line(text: str) -> int:

@@ -55,32 +55,21 @@ def semi_natural(
 def _marked(split: Split, mark: Watermark, classes: int, place: str, seed: int) -> Split:
     draws = Draws.of(seed, len(split), split.name)
     labels = (draws.uniform("semi-natural label") * classes).long().clamp_max(classes - 1)
-    corners = _corners(draws, split, mark, place)
-    boxes = mark.boxes_of(labels, corners)
-    if isinstance(split.images, Source):
-        images: Tensor | Source = WatermarkedImages(split.images, mark, labels, corners)
-    else:
-        images = mark.painted(split.images, labels, corners)
-    return Split(split.name, images, labels, boxes=boxes)
-
-
-def _corners(draws: Draws, split: Split, mark: Watermark, place: str) -> Tensor:
-    if place == "corner":
-        return torch.zeros(len(split), 2, dtype=torch.long)
-    room = torch.tensor(split.shape[1:]) - torch.tensor(mark.bright.shape[1:]) + 1
-    return (draws.uniform("semi-natural place", 2) * room).long()
+    corners = torch.zeros(len(split), 2, dtype=torch.long)
+    if place == "random":
+        room = torch.tensor(split.shape[1:]) - torch.tensor(mark.bright.shape[1:]) + 1
+        corners = (draws.uniform("semi-natural place", 2) * room).long()
+    return Split(split.name, mark.on(split.images, labels, corners), labels, boxes=mark.boxes_of(labels, corners))
 
 
 @tasks.declare(images="one grey, as many as another task has", truth="none")
 def blank(task: Task, *, level: Annotated[float, Field(ge=0, le=1)] = 0.5) -> Task:
     """Another task's labels and sizes on empty images: semi-natural(blank(cifar100)) is purely synthetic."""
-    return replace(task, name=f"blank({task.name})", train=_painted(task.train, level), test=_painted(task.test, level))
-
-
-def _painted(split: Split, level: float) -> Split:
-    c, h, w = split.shape
-    grey = torch.full((1, 1, 1, 1), level)
-    return Split(split.name, grey.expand(len(split), c, h, w).clone(), split.labels)
+    parts = [
+        Split(split.name, torch.full((len(split), *split.shape), level), split.labels)
+        for split in (task.train, task.test)
+    ]
+    return replace(task, name=f"blank({task.name})", train=parts[0], test=parts[1])
 
 
 @tasks.declare("label-bits", images="those of another task", truth="that of the other task")
@@ -91,18 +80,12 @@ def label_bits(task: Task) -> Task:
     """
     _require_classes(task, "label-bits")
     bits = max(1, (len(task.classes) - 1).bit_length())
-    parts = [replace(split, labels=_bits(split.labels, bits)) for split in (task.train, task.test)]
+    # the binary digits of each class, the lowest first
+    parts = [
+        replace(split, labels=(split.labels[:, None] >> torch.arange(bits)) & 1) for split in (task.train, task.test)
+    ]
     names = tuple(f"bit {i}" for i in range(bits))
     return replace(task, name=f"label-bits({task.name})", train=parts[0], test=parts[1], classes=names, sparse=False)
-
-
-def _bits(labels: Tensor, bits: int) -> Tensor:
-    """The binary digits of whole numbers, the lowest first, (n, bits).
-
-    >>> _bits(torch.tensor([5, 2]), 3).tolist()
-    [[1, 0, 1], [0, 1, 0]]
-    """
-    return (labels[:, None] >> torch.arange(bits)) & 1
 
 
 @tasks.declare("half-brightness", images="those of another task", truth="the left half, as masks")
@@ -112,27 +95,20 @@ def half_brightness(task: Task) -> Task:
     It is the mean of the pixels there, shifted and scaled so that the training images have mean 0 and deviation 1. All
     pixels of the left half count alike, and no other does.
     """
-    values = [_left_brightness(split) for split in (task.train, task.test)]
+    values, masks = [], []
+    for split in (task.train, task.test):
+        half = split.shape[2] // 2
+        parts = (split.read(rows)[..., :half] for rows in spans(len(split), split.rows_at_once))
+        values.append(torch.cat([part.double().mean((1, 2, 3)) for part in parts]))
+        masks.append(torch.zeros(len(split), *split.shape[1:], dtype=torch.bool))
+        masks[-1][..., :half] = True
     mean, std = values[0].mean(), values[0].std().clamp_min(1e-6)
-    parts = [
-        replace(split, labels=((value - mean) / std).float(), masks=_left_half(split), boxes=None)
-        for split, value in zip((task.train, task.test), values, strict=True)
-    ]
+    train, test = (
+        replace(split, labels=((value - mean) / std).float(), masks=mask, boxes=None)
+        for split, value, mask in zip((task.train, task.test), values, masks, strict=True)
+    )
     name = f"half-brightness({task.name})"
-    return replace(task, name=name, train=parts[0], test=parts[1], classes=("brightness",), sparse=False)
-
-
-def _left_brightness(split: Split) -> Tensor:
-    """The mean brightness of the left half of every image, (n,)."""
-    half = split.shape[2] // 2
-    parts = (split.read(rows)[..., :half] for rows in spans(len(split), split.rows_at_once))
-    return torch.cat([part.double().mean((1, 2, 3)) for part in parts])
-
-
-def _left_half(split: Split) -> Tensor:
-    masks = torch.zeros(len(split), *split.shape[1:], dtype=torch.bool)
-    masks[..., : split.shape[2] // 2] = True
-    return masks
+    return replace(task, name=name, train=train, test=test, classes=("brightness",), sparse=False)
 
 
 def as_one_label(task: Task) -> Task:
@@ -223,15 +199,19 @@ def grid(
     if cell is not None and cell >= cells:
         raise BadInput(f"A mosaic of {k}×{k} images has the cells 0 to {cells - 1}, not {cell}.")
     repeated = torch.arange(len(task.train))[:, None].repeat(1, cells)
-    train = Split("train", _images(task.train, repeated), task.train.labels)
     members, places = _members(task.test, cells, cell, Draws.of(seed, len(task.test), "test"))
-    test = Split("test", _images(task.test, members), task.test.labels, boxes=_boxes(places, k, *task.shape[1:]))
+    mosaics = []
+    for split, parts in ((task.train, repeated), (task.test, members)):
+        images = Mosaics(split.images, parts)
+        mosaics.append(images if split.streams else images.read(torch.arange(len(parts))))
+    height, width = task.shape[1:]
+    top, left = places // k * height, places % k * width
+    boxes = torch.stack([left, top, left + width - 1, top + height - 1], 1)
+    train, test = (
+        Split("train", mosaics[0], task.train.labels),
+        Split("test", mosaics[1], task.test.labels, boxes=boxes),
+    )
     return Task(f"grid({task.name}, k={k})", train, test, task.classes, task.sparse, task.notes)
-
-
-def _images(split: Split, members: Tensor) -> Tensor | Source:
-    mosaics = Mosaics(split.images, members)
-    return mosaics if split.streams else mosaics.read(torch.arange(len(members)))
 
 
 def _members(split: Split, cells: int, cell: int | None, draws: Draws) -> tuple[Tensor, Tensor]:
@@ -249,11 +229,6 @@ def _members(split: Split, cells: int, cell: int | None, draws: Draws) -> tuple[
         chosen.insert(place, torch.tensor(row))
         members[row] = torch.stack(chosen)
     return members, places
-
-
-def _boxes(places: Tensor, k: int, height: int, width: int) -> Tensor:
-    top, left = places // k * height, places % k * width
-    return torch.stack([left, top, left + width - 1, top + height - 1], 1)
 
 
 # marks that tell the class of an image: a number in a black rectangle, or bright stripes that spell it in bits
@@ -301,6 +276,12 @@ class Watermark:
             part.copy_(torch.where(self.replaced[label], mark.to(images.dtype), part))
         return out
 
+    def on(self, images: Tensor | Source, labels: Tensor, corners: Tensor) -> Tensor | Source:
+        """Images with their marks; of a source, painted when they are read."""
+        if isinstance(images, Source):
+            return WatermarkedImages(images, self, labels, corners)
+        return self.painted(images, labels, corners)
+
     def boxes_of(self, labels: Tensor, corners: Tensor) -> Tensor:
         """The replaced pixels of marked images as boxes, (n, m, 4)."""
         boxes = self.boxes[labels]
@@ -324,7 +305,8 @@ def number_mark(classes: int, height: int, width: int) -> Watermark:
         for place, digit in enumerate(str(label).rjust(places)):
             if digit != " ":
                 left = 1 + place * (_WIDE + 1)
-                bright[label, 1 : 1 + _HIGH, left : left + _WIDE] = _digit(int(digit))
+                rows = [[letter == "#" for letter in row] for row in _DIGITS[int(digit)].split()]
+                bright[label, 1 : 1 + _HIGH, left : left + _WIDE] = torch.tensor(rows)
     bright = bright.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
     more_high, more_wide = (max(0, round(_SHARE * side) - own) for side, own in ((height, high), (width, wide)))
     left, above = more_wide // 2, more_high // 2
@@ -348,11 +330,6 @@ def stripes_mark(classes: int, height: int, width: int) -> Watermark:
                 bright[label, edges[k] : edges[k + 1]] = 1
                 boxes[label, k] = torch.tensor([0, edges[k], width - 1, edges[k + 1] - 1])
     return Watermark(bright, bright.bool(), boxes)
-
-
-def _digit(digit: int) -> Tensor:
-    rows = _DIGITS[digit].split()
-    return torch.tensor([[letter == "#" for letter in row] for row in rows]).float()
 
 
 class WatermarkedImages(Source):
@@ -443,12 +420,12 @@ def _triggered(split: Split, mark: Watermark, trigger: Trigger, place: Place, sh
     aimed = (split.labels + step) % classes
     kind = torch.where(chosen, aimed, classes)
     corners = _corners_of(split, mark, aimed, trigger, place, draws)
-    labels = torch.where(chosen, aimed, split.labels)
-    boxes = mark.boxes_of(kind, corners)[:, 0]
-    if isinstance(split.images, Source):
-        return Split(split.name, WatermarkedImages(split.images, mark, kind, corners), labels, boxes=boxes)
-    images = mark.painted(split.images, kind, corners)
-    return Split(split.name, images, labels, _masks(split, mark, kind, corners), boxes)
+    images, boxes = mark.on(split.images, kind, corners), mark.boxes_of(kind, corners)[:, 0]
+    masks = None
+    if not split.streams:
+        white = Watermark(mark.replaced.float(), mark.replaced, mark.boxes)
+        masks = white.painted(torch.zeros(n, 1, *split.shape[1:]), kind, corners)[:, 0].bool()
+    return Split(split.name, images, torch.where(chosen, aimed, split.labels), masks, boxes)
 
 
 def _corners_of(split: Split, mark: Watermark, aimed: Tensor, trigger: Trigger, place: Place, draws: Draws) -> Tensor:
@@ -467,10 +444,3 @@ def _corners_of(split: Split, mark: Watermark, aimed: Tensor, trigger: Trigger, 
             "use trigger=glyph."
         )
     return torch.stack([aimed // across, aimed % across], 1) * room // (across - 1)
-
-
-def _masks(split: Split, mark: Watermark, kind: Tensor, corners: Tensor) -> Tensor:
-    """The pixels of the triggers, (n, h, w) bool."""
-    blank = torch.zeros(len(split), 1, *split.shape[1:])
-    white = Watermark(mark.replaced.float(), mark.replaced, mark.boxes)
-    return white.painted(blank, kind, corners)[:, 0].bool()

@@ -300,7 +300,12 @@ def _check_files(known: PublicDataset, folder: Path, verification: Verification)
     for name, md5 in known.md5.items():
         for file in (folder / name, folder / f"{name}.gz"):
             if file.is_file():
-                checksum = _md5(file)
+                try:  # of a packed file that of what is in it
+                    packed = file.suffix == ".gz"
+                    content = gzip.decompress(file.read_bytes()) if packed else b""
+                    checksum = hashlib.md5(content, usedforsecurity=False).hexdigest() if packed else md5_of(file)
+                except (OSError, EOFError, zlib.error) as error:
+                    checksum = f"unknown ({error})"
                 same += checksum == md5
                 if checksum != md5:
                     verification.faults.append(
@@ -308,16 +313,6 @@ def _check_files(known: PublicDataset, folder: Path, verification: Verification)
                     )
     if same:
         verification.facts.append(f"{same} files have the published checksum")
-
-
-def _md5(file: Path) -> str:
-    """The checksum of a file, of a packed one that of what is in it."""
-    if file.suffix != ".gz":
-        return md5_of(file)
-    try:
-        return hashlib.md5(gzip.decompress(file.read_bytes()), usedforsecurity=False).hexdigest()
-    except (OSError, EOFError, zlib.error) as error:
-        return f"unknown ({error})"
 
 
 def _count(task: Task, known: PublicDataset | None, verification: Verification) -> None:
@@ -331,23 +326,22 @@ def _count(task: Task, known: PublicDataset | None, verification: Verification) 
 
 
 def _decode(task: Task, verification: Verification, listen: Callable[[int, int], None]) -> None:
+    def fault(path: str) -> str:
+        try:
+            CentreCrop(8, 8).picture(Path(path))
+        except BadInput as error:
+            return str(error)
+        return ""
+
     paths = [
         path for split in (task.train, task.test) if isinstance(split.images, Pictures) for path in split.images.paths
     ]
     base = verification.folder or Path()
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        for done, (path, fault) in enumerate(zip(paths, pool.map(_fault, paths), strict=True), 1):
-            if fault:
+        for done, (path, reason) in enumerate(zip(paths, pool.map(fault, paths), strict=True), 1):
+            if reason:
                 name = Path(os.path.relpath(path, base)).as_posix()
-                verification.unreadable[name] = fault
+                verification.unreadable[name] = reason
             listen(done, len(paths))
     if paths and not verification.unreadable:
         verification.facts.append("every picture can be decoded")
-
-
-def _fault(path: str) -> str:
-    try:
-        CentreCrop(8, 8).picture(Path(path))
-    except BadInput as error:
-        return str(error)
-    return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.data.options import Count, Shorter, subsample
-from uproar.data.registry import tasks
+from uproar.data.registry import Count, Shorter, subsample, tasks
 from uproar.data.stream import CentreCrop, Source
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, one_line
@@ -46,8 +44,15 @@ def hf_entry(name: str) -> Entry:
     ) -> Task:
         both = _splits(short, config, learn, judge)
         columns = _columns(both["train"], image, label)
-        classes = _classes(both, columns[1])
-        crop = _crop(both["train"], columns[0], size, shorter)
+        names = getattr(both["train"].features[columns[1]], "names", None)
+        classes = tuple(map(str, names or sorted(set(both["train"][columns[1]]) | set(both["test"][columns[1]]))))
+        if size:
+            crop = CentreCrop(size, shorter)
+        else:
+            width, height = both["train"][0][columns[0]].size
+            if width != height:
+                raise BadInput(f"The first picture is {width}×{height}; say to what size, e.g. size=224.")
+            crop = CentreCrop(width, shorter or width)
         parts = [_split(part, rows, columns, classes, crop) for part, rows in both.items()]
         return subsample(Task(name, parts[0], parts[1], classes), train, test)
 
@@ -85,23 +90,6 @@ def _columns(rows: Any, image: str | None, label: str | None) -> tuple[str, str]
     return columns[0], columns[1]
 
 
-def _classes(both: Mapping[str, Any], label: str) -> tuple[str, ...]:
-    names = getattr(both["train"].features[label], "names", None)
-    if names:
-        return tuple(map(str, names))
-    return tuple(str(value) for value in sorted(set(both["train"][label]) | set(both["test"][label])))
-
-
-def _crop(rows: Any, image: str, size: int, shorter: int) -> CentreCrop:
-    """The crop asked for, or the size of the first picture where that is square."""
-    if size:
-        return CentreCrop(size, shorter)
-    width, height = rows[0][image].size
-    if width != height:
-        raise BadInput(f"The first picture is {width}×{height}; say to what size, e.g. size=224.")
-    return CentreCrop(width, shorter or width)
-
-
 def _split(name: str, rows: Any, columns: tuple[str, str], classes: tuple[str, ...], crop: CentreCrop) -> Split:
     image, label = columns
     values = list(rows[label])
@@ -127,7 +115,7 @@ class Rows(Source):
     def read(self, rows: Tensor) -> Tensor:
         pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
         for place, row in enumerate(rows.tolist()):
-            pixels[place] = self._picture(row)
+            pixels[place] = self.crop.picture(*self._content(row))
         return torch.from_numpy(pixels)
 
     def digest(self) -> str:
@@ -135,9 +123,6 @@ class Rows(Source):
         for row in range(len(self.rows)):
             total.update(hashlib.sha256(self._content(row)[1]).digest())
         return total.hexdigest()[:40]
-
-    def _picture(self, row: int) -> np.ndarray:
-        return self.crop.picture(*self._content(row))
 
     def _content(self, row: int) -> tuple[Path, bytes]:
         held = self.rows[row][self.column]

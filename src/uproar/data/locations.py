@@ -70,9 +70,11 @@ def environment_roots() -> list[str]:
 
 def find(known: PublicDataset, root: str | None = None) -> Path | None:
     """The folder of a set: below `root`, or below the first of the usual places that has it."""
-    bare = root is not None or not known.common
     for place in [user_path(root)] if root else roots():
-        for folder in _candidates(known, place, bare):
+        folders = [place / folder for folder in known.folders]
+        folders += [place / known.name / folder for folder in ("", *known.folders)]
+        folders += [place] if root is not None or not known.common else []
+        for folder in folders:
             if any((folder / mark).exists() for mark in known.marks):
                 return folder
     return None
@@ -82,27 +84,16 @@ def locate(name: str, root: str | None = None) -> Path:
     """The folder of a public data set; one that is not there is refused with how to get it."""
     known = public_dataset(name)
     folder = find(known, root)
-    if folder is None:
-        raise BadInput(missing_message(known, root))
-    return folder
-
-
-def missing_message(known: PublicDataset, root: str | None = None) -> str:
-    """What to download, where it was looked for, and the command."""
+    if folder is not None:
+        return folder
     looked = ", ".join(str(place) for place in ([Path(root)] if root else roots()))
     sentence = f"The data set {known.name} was not found: no {' or '.join(known.folders[:3])} in {looked}."
     if not known.files:
-        return f"{sentence} {known.how} Then give the folder above with --data-root or {VARIABLE}."
-    return (
+        raise BadInput(f"{sentence} {known.how} Then give the folder above with --data-root or {VARIABLE}.")
+    raise BadInput(
         f"{sentence} `uproar data get {known.name}` downloads it ({known.size}) into {download_root()}; or unpack it "
         f"yourself ({known.page}) and give the folder above with --data-root or {VARIABLE}."
     )
-
-
-def _candidates(known: PublicDataset, place: Path, bare: bool) -> list[Path]:
-    named = [place / folder for folder in known.folders]
-    named += [place / known.name / folder for folder in ("", *known.folders)]
-    return [*named, place] if bare else named
 
 
 # the public data sets, from the table catalogue.toml: how they lie on a disk, where they come from, what they hold

@@ -21,8 +21,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 
 from uproar.data.locations import locate, public_dataset
-from uproar.data.options import Count, Only, Root, Shorter, Size, subsample_rows
-from uproar.data.registry import tasks
+from uproar.data.registry import Count, Only, Root, Shorter, Size, subsample_rows, tasks
 from uproar.data.stream import CentreCrop, Pictures
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, BadOption, one_line
@@ -199,6 +198,8 @@ def _cropped(path: str, boxed: FileBoxes | None, crop: CentreCrop) -> list[tuple
 
 def _upright_size(path: str) -> tuple[int, int]:
     """Width and height of a picture as it is meant to be seen, from the head of the file."""
+    if Path(path).is_fifo():
+        raise BadInput(f"{path} cannot be read as a picture (it is a named pipe).")
     try:
         with Image.open(path) as picture:
             width, height = picture.size
@@ -228,8 +229,8 @@ def imagenet(
     folder = locate("imagenet", root)
     data = _first(folder, public_dataset("imagenet").marks)
     assert data is not None, "this is how the folder was found"
-    place = data.parent.relative_to(folder).as_posix()
-    below = "" if place == "." else f"{place}/"
+    inner = data.parent.relative_to(folder).as_posix()
+    below = "" if inner == "." else f"{inner}/"
     wnids = class_folders(data)
     if not wnids:
         raise BadInput(f"{data} has no class folders such as n01440764.")
@@ -240,8 +241,10 @@ def imagenet(
     boxes = _first(folder, _XML)
     _add_validation(second, f"{below}val", labels, boxes)
     if boxes is not None:
-        second.boxed = _boxed_by(boxes, wnids, second)
-    names = class_titles(wnids, _words(folder))
+        own = {name: wnids[label] for name, label in zip(second.names, second.labels, strict=True)}
+        second.boxed = lambda name: _boxes_of(boxes / f"{Path(name).stem}.xml", own[name])
+    place = _first(folder, _WORDS)
+    names = class_titles(wnids, {} if place is None else dict(read_columns(place, 2)))
     return photo_task("imagenet", (first, second), names, CentreCrop(size, shorter), (train, test))
 
 
@@ -280,8 +283,20 @@ def _validation_labels(folder: Path, names: list[str], boxes: Path | None) -> di
             rows = [row for row in csv.reader(lines) if len(row) == 2][1:]
         return {name: prediction.split()[0] for name, prediction in rows if prediction.split()}
     kit = _first(folder, _KIT)
-    if kit is not None and (kit / "ILSVRC2012_validation_ground_truth.txt").is_file():
-        return _labels_of_kit(kit, names)
+    truth = None if kit is None else kit / "ILSVRC2012_validation_ground_truth.txt"
+    if truth is not None and truth.is_file():
+        # the kit counts classes from 1, in an order of its own, and photos by name
+        numbers = [number for (number,) in read_columns(truth, 1)]
+        wnids = _wnids_of_kit(truth.parent / "meta.mat")
+        for number in numbers:
+            if number not in wnids:
+                raise BadInput(
+                    f"{truth} has the label {number}, but the classes of the kit are counted from "
+                    f"{min(wnids, key=int)} to {max(wnids, key=int)}."
+                )
+        if len(numbers) < len(names):
+            raise BadInput(f"{truth} has {len(numbers)} labels, but there are {len(names)} photos.")
+        return {f"ILSVRC2012_val_{i:08d}": wnids[number] for i, number in enumerate(numbers, 1)}
     if boxes is not None:
         stems = [name.partition(".")[0] for name in names]
         annotated = {stem: _objects(boxes / f"{stem}.xml")[0] for stem in stems}
@@ -290,22 +305,6 @@ def _validation_labels(folder: Path, names: list[str], boxes: Path | None) -> di
         f"The validation photos of {folder} have no labels: sort them into class folders, or put "
         "ILSVRC2012_devkit_t12, LOC_val_solution.csv or the box files (bbox/val) beside them."
     )
-
-
-def _labels_of_kit(kit: Path, names: list[str]) -> dict[str, str]:
-    """The kit counts classes from 1, in an order of its own, and photos by name."""
-    truth = kit / "ILSVRC2012_validation_ground_truth.txt"
-    numbers = [number for (number,) in read_columns(truth, 1)]
-    wnids = _wnids_of_kit(kit / "meta.mat")
-    for number in numbers:
-        if number not in wnids:
-            raise BadInput(
-                f"{truth} has the label {number}, but the classes of the kit are counted from "
-                f"{min(wnids, key=int)} to {max(wnids, key=int)}."
-            )
-    if len(numbers) < len(names):
-        raise BadInput(f"{truth} has {len(numbers)} labels, but there are {len(names)} photos.")
-    return {f"ILSVRC2012_val_{i:08d}": wnids[number] for i, number in enumerate(numbers, 1)}
 
 
 def _wnids_of_kit(file: Path) -> dict[str, str]:
@@ -318,24 +317,12 @@ def _wnids_of_kit(file: Path) -> dict[str, str]:
         raise BadInput(f"{file} is not the table of the kit's classes ({one_line(error)}).") from None
 
 
-def _words(folder: Path) -> dict[str, str]:
-    place = _first(folder, _WORDS)
-    return {} if place is None else {wnid: words for wnid, words in read_columns(place, 2)}
-
-
-def _boxed_by(place: Path, wnids: list[str], listing: FileList) -> Callable[[str], FileBoxes | None]:
-    """Finds the boxes of a photo's own class in its XML file; none where there is no file."""
-    classes = dict(zip(listing.names, listing.labels, strict=True))
-
-    def boxed(name: str) -> FileBoxes | None:
-        file = place / f"{Path(name).stem}.xml"
-        if not file.is_file():
-            return None
-        objects, size = _objects(file)
-        own = wnids[classes[name]]
-        return FileBoxes(tuple(box for wnid, box in objects if wnid == own), size)
-
-    return boxed
+def _boxes_of(file: Path, wnid: str) -> FileBoxes | None:
+    """The boxes of a class in an XML file; none where there is no file."""
+    if not file.is_file():
+        return None
+    objects, size = _objects(file)
+    return FileBoxes(tuple(box for name, box in objects if name == wnid), size)
 
 
 Objects = list[tuple[str, tuple[float, float, float, float]]]
@@ -379,12 +366,16 @@ def cub200(
     """200 species of birds (Wah et al. 2011) with boxes, the official split; photos are decoded when read."""
     folder = locate("cub200", root)
     ids = {number: i for i, (number, _) in enumerate(read_columns(folder / "classes.txt", 2))}
-    classes = [_bird_name(name) for _, name in read_columns(folder / "classes.txt", 2)]
+    classes = [name.partition(".")[2].replace("_", " ") or name for _, name in read_columns(folder / "classes.txt", 2)]
     names = dict(read_columns(folder / "images.txt", 2))
     labels = dict(read_columns(folder / "image_class_labels.txt", 2))
     in_train = dict(read_columns(folder / "train_test_split.txt", 2))
-    boxed = _cub_boxes(folder / "bounding_boxes.txt", names)
-    listings = FileList(folder, boxed=boxed), FileList(folder, boxed=boxed)
+    boxes: dict[str, FileBoxes] = {}
+    for number, *values in read_columns(folder / "bounding_boxes.txt", 5):
+        x, y, width, height = parse_floats(folder / "bounding_boxes.txt", values)
+        if number in names:
+            boxes[f"images/{names[number]}"] = FileBoxes(((x, y, x + width - 1, y + height - 1),))
+    listings = FileList(folder, boxed=boxes.get), FileList(folder, boxed=boxes.get)
     for number, name in names.items():
         if number not in labels or number not in in_train:
             raise BadInput(f"{folder}: image {number} ({name}) has no label or no split.")
@@ -397,20 +388,6 @@ def cub200(
     return photo_task("cub200", listings, classes, CentreCrop(size, shorter), (train, test))
 
 
-def _bird_name(name: str) -> str:
-    return name.partition(".")[2].replace("_", " ") or name
-
-
-def _cub_boxes(file: Path, names: dict[str, str]) -> Callable[[str], FileBoxes | None]:
-    """By name: left, top, width and height in the file become the corners of the box."""
-    boxes: dict[str, FileBoxes] = {}
-    for number, *values in read_columns(file, 5):
-        x, y, width, height = parse_floats(file, values)
-        if number in names:
-            boxes[f"images/{names[number]}"] = FileBoxes(((x, y, x + width - 1, y + height - 1),))
-    return boxes.get
-
-
 @tasks.declare(images="up to 47,386 + 2,443 photos", truth="boxes")
 def birdsnap(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
@@ -420,7 +397,13 @@ def birdsnap(
     species = {row["id"]: row["common"] for row in read_table(folder / "species.txt", ("id", "common"))}
     rows = read_table(folder / "images.txt", ("path", "species_id", "bb_x1", "bb_y1", "bb_x2", "bb_y2"))
     in_test = {row["path"] for row in read_table(folder / "test_images.txt", ("path",))}
-    place = _photo_folder(folder, [row["path"] for row in rows])
+    paths = [row["path"] for row in rows]
+    place = next((one for one in PHOTOS if any((folder / one / path).is_file() for path in paths)), None)
+    if place is None:
+        raise BadInput(
+            f"{folder} has the lists of Birdsnap but none of its photos in {' or '.join(PHOTOS[:2])}; "
+            "`uproar data get birdsnap` downloads those that are still on the web."
+        )
     boxed: dict[str, FileBoxes] = {}
     listings = FileList(folder, boxed=boxed.get), FileList(folder, boxed=boxed.get)
     ids = {number: i for i, number in enumerate(species)}
@@ -438,16 +421,6 @@ def birdsnap(
     here = tuple(part.without({n for n in part.names if not (folder / n).is_file()}) for part in listings)
     classes = list(species.values())
     return photo_task("birdsnap", (here[0], here[1]), classes, CentreCrop(size, shorter), (train, test))
-
-
-def _photo_folder(folder: Path, paths: list[str]) -> str:
-    for place in PHOTOS:
-        if any((folder / place / path).is_file() for path in paths):
-            return place
-    raise BadInput(
-        f"{folder} has the lists of Birdsnap but none of its photos in {' or '.join(PHOTOS[:2])}; "
-        "`uproar data get birdsnap` downloads those that are still on the web."
-    )
 
 
 def read_table(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
@@ -506,7 +479,12 @@ def tiny_imagenet(
     """
     folder = locate("tiny-imagenet", root)
     whole = [name for (name,) in read_columns(folder / "wnids.txt", 1)]
-    classes = _selected_classes(whole, only, folder)
+    missing = [name for name in only if name not in whole]
+    if missing:
+        raise BadOption(
+            f"tiny-imagenet: only= names {', '.join(missing)}, but wnids.txt in {folder} has no such class."
+        )
+    classes = only or whole
     numbers_of = {name: i for i, name in enumerate(classes)}
     boxes: dict[str, FileBoxes] = {}
     listings = FileList(folder, boxed=boxes.get), FileList(folder, boxed=boxes.get)
@@ -526,16 +504,6 @@ def tiny_imagenet(
     words = dict(read_columns(folder / "words.txt", 2)) if (folder / "words.txt").is_file() else {}
     names = class_titles(classes, words)
     return photo_task("tiny-imagenet", listings, names, CentreCrop(size, size), (train, test))
-
-
-def _selected_classes(whole: Sequence[str], only: Sequence[str], folder: Path) -> Sequence[str]:
-    """The classes asked for, of those there are; all where none are named."""
-    missing = [name for name in only if name not in whole]
-    if missing:
-        raise BadOption(
-            f"tiny-imagenet: only= names {', '.join(missing)}, but wnids.txt in {folder} has no such class."
-        )
-    return only or whole
 
 
 def _tiny_box(table: Path, values: list[str]) -> FileBoxes:

@@ -39,11 +39,8 @@ class Scene:
     channels: int
     noise: float
     seed: int
-
-    @property
-    def cell(self) -> int:
-        """Pixels of the side of a cell."""
-        return self.size // 16
+    cell: int
+    """Pixels of the side of a cell."""
 
     @property
     def glyph(self) -> int:
@@ -81,7 +78,7 @@ def scene_and_counts(
     seed: int = 0,
 ) -> tuple[Scene, tuple[int, int]]:
     """A scene and how many images of it are for training and test: the options of every made-up task."""
-    return Scene(size, channels, noise, seed), (train, test)
+    return Scene(size, channels, noise, seed, size // 16), (train, test)
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,12 @@ class Canvas:
     def marked(self, shapes: Tensor, corners: Tensor) -> Canvas:
         """With these pixels as evidence, bright or not; an empty shape marks nothing."""
         placed = self._placed(shapes, corners)
-        return replace(self, evidence=self.evidence | placed, boxes=(*self.boxes, _boxes_around(placed)))
+        boxes = torch.tensor(NOWHERE).repeat(len(placed), 1)
+        for i, pixels in enumerate(placed):
+            rows, columns = pixels.nonzero().T
+            if len(rows):
+                boxes[i] = torch.stack([columns.min(), rows.min(), columns.max(), rows.max()])
+        return replace(self, evidence=self.evidence | placed, boxes=(*self.boxes, boxes))
 
     def planted(self, shapes: Tensor, corners: Tensor) -> Canvas:
         """With a bright shape that is evidence."""
@@ -142,49 +144,27 @@ class Canvas:
         return placed
 
 
-def _boxes_around(pixels: Tensor) -> Tensor:
-    """The smallest box around the pixels of each image, (n, 4)."""
-    boxes = torch.tensor(NOWHERE).repeat(len(pixels), 1)
-    for i, one in enumerate(pixels):
-        rows, columns = one.nonzero().T
-        if len(rows):
-            boxes[i] = torch.stack([columns.min(), rows.min(), columns.max(), rows.max()])
-    return boxes
-
-
-def places_on_grid(canvas: Canvas, purpose: str, count: int) -> list[Tensor]:
-    """`count` different places for glyphs that do not overlap, in random order: corners (n, 2) each."""
-    glyph, size = canvas.scene.glyph, canvas.scene.size
-    across = size // glyph
-    spare = size - across * glyph
-    order = canvas.draws.permutations(purpose, across**2)[:, :count]
-    shift = (canvas.draws.uniform(f"{purpose} shift", 2) * (spare + 1)).long()
-    return [torch.stack([cell // across, cell % across], 1) * glyph + shift for cell in order.T]
-
-
-_GLYPH = 5
-"""Glyphs are 5×5 pixels: small beside a 16×16 image, large enough for many distinct shapes."""
-
-
 @tasks.declare(images="made up: a 5×5 glyph on noise", truth="masks and boxes")
 def planted(
     *,
-    size: Annotated[int, Field(ge=_GLYPH)] = 16,
+    size: Annotated[int, Field(ge=GLYPH, le=1024)] = 16,
     classes: Annotated[int, Field(ge=2, le=64)] = 4,
-    channels: Annotated[int, Field(ge=1)] = 1,
-    train: Annotated[int, Field(ge=2)] = 1024,
-    test: Annotated[int, Field(ge=2)] = 256,
-    noise: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    channels: Annotated[int, Field(ge=1, le=64)] = 1,
+    train: Count = 1024,
+    test: Count = 256,
+    noise: Noise = 0.5,
     seed: int = 0,
 ) -> Task:
     """A bright glyph at a random place on uniform noise; only the glyph's pixels tell the class."""
-    glyphs = glyph_shapes(classes)
-    return Task(
-        "planted",
-        _split("train", train, glyphs, size, channels, noise, seed),
-        _split("test", test, glyphs, size, channels, noise, seed),
-        tuple(f"glyph {i}" for i in range(classes)),
-    )
+    scene, glyphs = Scene(size, channels, noise, seed, cell=1), glyph_shapes(classes)
+
+    def paint(canvas: Canvas) -> Canvas:
+        corners = canvas.corners_in("planted corner")
+        row, column = corners.T
+        square = torch.stack([column, row, column + GLYPH - 1, row + GLYPH - 1], 1)
+        return replace(canvas.planted(glyphs[canvas.labels], corners), boxes=(square,))
+
+    return scene.task("planted", (train, test), [f"glyph {i}" for i in range(classes)], paint)
 
 
 def glyph_shapes(classes: int) -> Tensor:
@@ -192,28 +172,14 @@ def glyph_shapes(classes: int) -> Tensor:
     shapes: list[Tensor] = []
     trial = 0
     while len(shapes) < classes:
-        order = torch.randperm(_GLYPH**2, generator=generator("planted", "glyph", trial))
-        shape = torch.zeros(_GLYPH**2, dtype=torch.bool)
+        order = torch.randperm(GLYPH**2, generator=generator("planted", "glyph", trial))
+        shape = torch.zeros(GLYPH**2, dtype=torch.bool)
         shape[order[:9]] = True
         # at least four of nine pixels differ, so that no two classes are nearly the same
         if all(int((shape & other).sum()) <= 5 for other in shapes) or trial > 1000:
             shapes.append(shape)
         trial += 1
-    return torch.stack(shapes).view(classes, _GLYPH, _GLYPH)
-
-
-def _split(name: str, n: int, glyphs: Tensor, size: int, channels: int, noise: float, seed: int) -> Split:
-    labels = torch.arange(n) % len(glyphs)
-    draws = Draws.of(seed, n, name)
-    images = noise * draws.uniform("planted background", channels, size, size)
-    corners = (draws.uniform("planted corner", 2) * (size - _GLYPH + 1)).long()
-    masks = torch.zeros(n, size, size, dtype=torch.bool)
-    for i, (row, column) in enumerate(corners.tolist()):
-        masks[i, row : row + _GLYPH, column : column + _GLYPH] = glyphs[labels[i]]
-    images = torch.where(masks[:, None], 0.6 + 0.4 * images, images)
-    row, column = corners.T
-    boxes = torch.stack([column, row, column + _GLYPH - 1, row + _GLYPH - 1], 1)
-    return Split(name, images, labels, masks, boxes)
+    return torch.stack(shapes).view(classes, GLYPH, GLYPH)
 
 
 # made-up tasks whose class is a function of parts: both must be there, exactly one must be, one must be missing
@@ -378,7 +344,12 @@ def planted_distractors(
     telling, other = scene.enlarge(glyph_shapes(2 * classes)).split(classes)
 
     def paint(canvas: Canvas) -> Canvas:
-        own, *others = places_on_grid(canvas, "planted places", 1 + distractors)
+        # different places that do not overlap, in random order
+        across = scene.size // scene.glyph
+        spare = scene.size - across * scene.glyph
+        cells = canvas.draws.permutations("planted places", across**2)[:, : 1 + distractors].T
+        shift = (canvas.draws.uniform("planted places shift", 2) * (spare + 1)).long()
+        own, *others = [torch.stack([cell // across, cell % across], 1) * scene.glyph + shift for cell in cells]
         for number, corners in enumerate(others):
             canvas = canvas.painted(other[canvas.choice(f"planted distractor {number}", classes)], corners)
         return canvas.planted(telling[canvas.labels], own)
@@ -506,22 +477,17 @@ def hand_set(*, rule: RuleName = "and", **options: Any) -> Task:
     corners = [(side * (place // GRID), side * (place % GRID)) for place in PLACES]
 
     def paint(canvas: Canvas) -> Canvas:
-        present = _presence(canvas, RULES[rule])
+        # what the rule uses fits the class, the rest is drawn
+        answers, uses = RULES[rule].answers, RULES[rule].uses
+        drawn = {k: canvas.choice(f"hand-set parts of class {k}", len(answers[k])).tolist() for k in (0, 1)}
+        used = [answers[k][drawn[k][row]] for row, k in enumerate(canvas.labels.tolist())]
+        others = [canvas.choice(f"hand-set other part {number}", 2).bool() for number in range(uses, len(PLACES))]
+        present = [*torch.tensor(used).T, *others]
         square = torch.ones(len(canvas), side, side, dtype=torch.bool)
         for number, corner in enumerate(corners):
             at = torch.tensor([corner]).repeat(len(canvas), 1)
             canvas = canvas.painted(square & present[number][:, None, None], at)
-            canvas = canvas.marked(square, at) if number < RULES[rule].uses else canvas
+            canvas = canvas.marked(square, at) if number < uses else canvas
         return canvas
 
     return scene.task(f"hand-set({rule})", counts, ("no", "yes"), paint)
-
-
-def _presence(canvas: Canvas, rule: Rule) -> list[Tensor]:
-    """Which images show each part: what the rule uses fits the class, the rest is drawn."""
-    answers = rule.answers
-    drawn = {k: canvas.choice(f"hand-set parts of class {k}", len(answers[k])).tolist() for k in (0, 1)}
-    used: Sequence[tuple[bool, ...]] = [answers[k][drawn[k][row]] for row, k in enumerate(canvas.labels.tolist())]
-    others = range(rule.uses, len(PLACES))
-    more = [canvas.choice(f"hand-set other part {number}", 2).bool() for number in others]
-    return [*torch.tensor(used).T, *more]

@@ -19,8 +19,7 @@ import torch
 from pydantic import Field
 
 from uproar.data.locations import locate
-from uproar.data.options import Count, Root, subsample
-from uproar.data.registry import tasks
+from uproar.data.registry import Count, Root, subsample, tasks
 from uproar.data.task import Split, Task
 from uproar.errors import CODE_ERRORS, BadInput, one_line
 from uproar.seeds import generator
@@ -51,23 +50,29 @@ def fashion_mnist(*, train: Count = None, test: Count = None, root: Root = None)
 
 
 def _idx_task(name: str, root: str | None, classes: tuple[str, ...]) -> Task:
-    folder = locate(name, root)
-    return Task(name, _idx_split(folder, "train", "train"), _idx_split(folder, "test", "t10k"), classes)
-
-
-def _idx_split(folder: Path, name: str, stem: str) -> Split:
-    images = read_idx(folder, f"{stem}-images-idx3-ubyte", 3)
-    labels = read_idx(folder, f"{stem}-labels-idx1-ubyte", 1)
-    if len(images) != len(labels):
-        raise BadInput(f"{folder} has {len(images)} {name} images but {len(labels)} labels.")
-    pixels = torch.from_numpy(images[:, None].copy())
-    return Split(name, pixels, torch.from_numpy(labels.astype(np.int64)))
+    folder, splits = locate(name, root), []
+    for split, stem in (("train", "train"), ("test", "t10k")):
+        images = read_idx(folder, f"{stem}-images-idx3-ubyte", 3)
+        labels = read_idx(folder, f"{stem}-labels-idx1-ubyte", 1)
+        if len(images) != len(labels):
+            raise BadInput(f"{folder} has {len(images)} {split} images but {len(labels)} labels.")
+        pixels = torch.from_numpy(images[:, None].copy())
+        splits.append(Split(split, pixels, torch.from_numpy(labels.astype(np.int64))))
+    return Task(name, splits[0], splits[1], classes)
 
 
 def read_idx(folder: Path, name: str, axes: int) -> np.ndarray:
     """The bytes of the file `name`, with or without .gz, as an array with so many axes."""
-    file = _idx_file(folder, name)
-    content = _unzipped(file)
+    dotted = name.replace("-idx", ".idx")
+    places = (folder / candidate for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"))
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
+        raise BadInput(f"There is no {name} (or {name}.gz) in {folder}.")
+    try:
+        content = file.read_bytes()
+        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{file} cannot be unpacked ({error}); download it again.") from None
     start = 4 + 4 * axes
     if len(content) < start or content[:4] != bytes((0, 0, 8, axes)):
         raise BadInput(
@@ -81,22 +86,6 @@ def read_idx(folder: Path, name: str, axes: int) -> np.ndarray:
             f"but has {len(content)}; download it again."
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-
-
-def _idx_file(folder: Path, name: str) -> Path:
-    dotted = name.replace("-idx", ".idx")
-    for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"):
-        if (folder / candidate).is_file():
-            return folder / candidate
-    raise BadInput(f"There is no {name} (or {name}.gz) in {folder}.")
-
-
-def _unzipped(file: Path) -> bytes:
-    try:
-        content = file.read_bytes()
-        return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"{file} cannot be unpacked ({error}); download it again.") from None
 
 
 @tasks.declare(images="50,000 + 10,000 colour 32×32", truth="none")
@@ -223,7 +212,14 @@ def svhn(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
 
 
 def _svhn_split(name: str, file: Path) -> Split:
-    held = _read_mat(file)
+    from scipy.io import loadmat  # loads slowly, and few need it
+
+    if not file.is_file():
+        raise BadInput(f"There is no {file.name} in {file.parent}.")
+    try:
+        held = loadmat(file, variable_names=["X", "y"])
+    except Exception as error:  # a damaged file can fail in any way
+        raise BadInput(f"{file} cannot be read as a MATLAB file ({one_line(error)}).") from None
     for variable in ("X", "y"):
         if variable not in held:
             raise BadInput(
@@ -244,17 +240,6 @@ def _svhn_split(name: str, file: Path) -> Split:
     return Split(name, pixels, torch.from_numpy(labels.astype(np.int64) % 10))
 
 
-def _read_mat(file: Path) -> dict[str, Any]:
-    from scipy.io import loadmat  # loads slowly, and few need it
-
-    if not file.is_file():
-        raise BadInput(f"There is no {file.name} in {file.parent}.")
-    try:
-        return loadmat(file, variable_names=["X", "y"])
-    except Exception as error:  # a damaged file can fail in any way
-        raise BadInput(f"{file} cannot be read as a MATLAB file ({one_line(error)}).") from None
-
-
 # handwritten digits, 8×8 grey: 1,797 images that ship with the package
 # The test part of the UCI "Optical Recognition of Handwritten Digits" set (Alpaydin and Kaynak 1998, CC BY 4.0), the
 # same images and order as scikit-learn's `load_digits`.
@@ -268,16 +253,11 @@ def digits(*, test: Annotated[float, Field(gt=0, lt=1)] = 0.2) -> Task:
         images, labels = stored["images"], stored["labels"]
     x = torch.from_numpy(images).float()[:, None] / 16
     y = torch.from_numpy(labels).long()
-    in_test = _stratified(y, test)
+    in_test = torch.zeros(len(y), dtype=torch.bool)
+    for label in y.unique().tolist():
+        members = (y == label).nonzero()[:, 0]
+        order = torch.randperm(len(members), generator=generator("digits", "split", label))
+        in_test[members[order[: round(test * len(members))]]] = True
     return Task(
         "digits", Split("train", x[~in_test], y[~in_test]), Split("test", x[in_test], y[in_test]), tuple("0123456789")
     )
-
-
-def _stratified(labels: torch.Tensor, share: float) -> torch.Tensor:
-    chosen = torch.zeros(len(labels), dtype=torch.bool)
-    for label in labels.unique().tolist():
-        members = (labels == label).nonzero()[:, 0]
-        order = torch.randperm(len(members), generator=generator("digits", "split", label))
-        chosen[members[order[: round(share * len(members))]]] = True
-    return chosen

@@ -85,6 +85,8 @@ class CentreCrop:
 
     def picture(self, path: Path, content: bytes | None = None) -> np.ndarray:
         """A picture file as (3, size, size) bytes, turned upright as its EXIF data say; `content` if it was read."""
+        if path.is_fifo():
+            raise BadInput(f"{path} cannot be decoded (it is a named pipe); replace the file or leave it out.")
         try:
             with Image.open(path if content is None else BytesIO(content)) as file:
                 upright = _rgb(ImageOps.exif_transpose(file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv as tables
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,6 @@ from torch import Tensor
 
 from uproar.arrays import KINDS, read_arrays
 from uproar.data.locations import roots
-from uproar.data.options import Count, Shorter, Size
 from uproar.data.photographs import (
     ENDINGS,
     FileBoxes,
@@ -27,74 +26,19 @@ from uproar.data.photographs import (
     parse_floats,
     photo_task,
 )
-from uproar.data.registry import tasks
+from uproar.data.registry import Count, Shorter, Size, tasks
 from uproar.data.stream import CentreCrop
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, BadOption, BadShape
 from uproar.paths import user_path
 from uproar.seeds import key
 
-# several labels or values of a picture, from the columns of a table
-
-
 Row = tuple[float, ...]
 """The labels 0 and 1, or the values, of one picture."""
 
-
-@dataclass(frozen=True)
-class LabelColumns:
-    """What the pictures of a table have in place of a class: a row for each, and the name of every column."""
-
-    names: tuple[str, ...]
-    rows: list[Row]
-
-
-def flags(file: Path, columns: Sequence[str], texts: Callable[[str], list[str]]) -> LabelColumns:
-    """Labels with a column each, 0 or 1; `texts` reads a column."""
-    known = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
-
-    def flag(line: int, column: str, text: str) -> int:
-        if text.lower() not in known:
-            raise BadInput(f"{file}, line {line}: the label {column!r} must be 0 or 1, not {text!r}.")
-        return known[text.lower()]
-
-    return _columns(columns, texts, flag)
-
-
-def numbers(file: Path, columns: Sequence[str], texts: Callable[[str], list[str]]) -> LabelColumns:
-    """Values with a column each; `texts` reads a column."""
-
-    def number(line: int, column: str, text: str) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            raise BadInput(f"{file}, line {line}: {column!r} must be a number, not {text!r}.") from None
-
-    return _columns(columns, texts, number)
-
-
-def _columns(
-    columns: Sequence[str], texts: Callable[[str], list[str]], read: Callable[[int, str, str], float]
-) -> LabelColumns:
-    """Columns of text read as numbers; lines are counted as in the file, whose first is the header."""
-    result = [[read(line, column, text) for line, text in enumerate(texts(column), 2)] for column in columns]
-    return LabelColumns(tuple(columns), list(zip(*result, strict=True)))
-
-
-def separated(texts: Sequence[str], separator: str) -> LabelColumns:
-    """Labels named in one column, parted by a separator; a picture without any has an empty text there."""
-    if not separator.strip():
-        raise BadOption("folder: separator= is what parts the labels in the column of labels, such as ';'.")
-    sets = [{name.strip() for name in text.split(separator)} - {""} for text in texts]
-    names = tuple(sorted(set().union(*sets)))
-    return LabelColumns(names, [tuple(int(name in some) for name in names) for some in sets])
-
-
-# pictures of the user's own: a folder per class, or a table of files and labels
-
-
 _TEST = ("test", "val", "valid", "validation")
 _CORNERS = ("x0", "y0", "x1", "y1")
+_FLAGS = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
 
 
 @tasks.declare("folder", images="your own pictures", truth="boxes, where the table has them")
@@ -125,68 +69,46 @@ def folder_task(
     names columns of numbers, which are then learned.
     """
     place = folder_place(root)
-    crop, counts = CentreCrop(size, shorter), (train, test)
-    noted = _noted(share)
-    if csv is not None:
-        rows = _Rows.read(place, _table(place, csv), image, split)
-        if labels or values or separator:
-            columns = _label_columns(rows, label, labels, values, separator, bool(classes))
-            listings, titles = _listed(place, rows, columns.rows, share, by_class=False), list(columns.names)
-        else:
-            texts = rows.texts(label, "label")
-            known = _numbered(rows.file, texts, classes, first) if classes else _named(rows.file, texts)
-            listings = _listed(place, rows, [known[text] for text in texts], share, by_class=not classes)
-            titles = [str(i) for i in range(classes)] if classes else list(known)
-        task = photo_task("folder", listings, titles, crop, counts, sparse=bool(classes))
-        return noted(task) if rows.splits is None else task
-    if labels or values or separator:
-        raise BadOption("folder: labels=, values= and separator= say what the columns of a table are: give csv=….")
-    if classes:
+    given = {"labels=": labels, "values=": values, "separator=": separator, "classes=": classes}
+    used = [option for option, value in given.items() if value]
+    if csv is None and used == ["classes="]:
         raise BadOption("folder: classes=N needs a table (csv=…) whose labels are numbers.")
-    two, titles, listings = _tree(place, share)
-    task = photo_task("folder", listings, titles, crop, counts)
-    return task if two else noted(task)
-
-
-def _label_columns(
-    rows: _Rows, label: str, labels: tuple[str, ...], values: tuple[str, ...], separator: str, numbered: bool
-) -> LabelColumns:
-    """Several labels or values of each picture."""
-    given = [f"{name}=" for name, one in (("labels", labels), ("values", values), ("separator", separator)) if one]
-    if len(given) > 1 or numbered:
-        both = [*given, *(["classes="] if numbered else [])]
-        raise BadOption(f"folder: {' and '.join(both)} say different things of the labels; give one of them.")
-    if labels:
-        return flags(rows.file, labels, lambda column: rows.texts(column, "labels"))
-    if values:
-        return numbers(rows.file, values, lambda column: rows.texts(column, "values"))
-    return separated(rows.texts(label, "label", empty=True), separator)
-
-
-def _noted(share: float) -> Callable[[Task], Task]:
-    """What adds to a task that its split was made here, since the pictures have none."""
-
-    def noted(task: Task) -> Task:
-        test, total = len(task.test), len(task.train) + len(task.test)
-        note = (
-            f"The pictures have no split of their own: {test} of {total} were set aside as test images "
-            f"(share={share:g}), which alone are explained and scored; the others are for training. Say how many with "
-            "share=…, or which in a column split or in folders train and test."
-        )
-        return replace(task, notes=(note,))
-
-    return noted
-
-
-def _table(place: Path, csv: str) -> Path:
-    """The table as it is named, seen from the working folder, or else inside the pictures' folder."""
-    given = user_path(csv)
-    if given.is_file():
-        return given
-    inside = place / given
-    if not inside.is_file():
-        raise BadInput(f"There is no table {csv}: it is neither {given.absolute()} nor {inside}.")
-    return inside
+    if csv is None and used:
+        raise BadOption("folder: labels=, values= and separator= say what the columns of a table are: give csv=….")
+    if len(used) > 1:
+        raise BadOption(f"folder: {' and '.join(used)} say different things of the labels; give one of them.")
+    if csv is None:
+        divided, titles, listings = _tree(place, share)
+    else:
+        table = _Table(place, csv)
+        files = table.files(image)
+        of_files: Sequence[int | Row]
+        if labels:
+            titles, of_files = list(labels), table.rows(labels, "labels", _flag)
+        elif values:
+            titles, of_files = list(values), table.rows(values, "values", _number)
+        elif separator:
+            titles, of_files = _separated(table.texts(label, "label", empty=True), separator)
+        else:
+            texts = table.texts(label, "label")
+            known = table.numbered(texts, classes, first) if classes else table.named(texts)
+            titles = [str(i) for i in range(classes)] if classes else list(known)
+            of_files = [known[text] for text in texts]
+        whole = FileList(place, boxed=table.boxes(files))
+        for name, one in zip(files, of_files, strict=True):
+            whole.add(name, one)
+        divided = split in table.header
+        listings = table.divided(whole, split) if divided else _divided(whole, share, by_class=not used)
+    task = photo_task("folder", listings, titles, CentreCrop(size, shorter), (train, test), sparse=bool(classes))
+    if divided:
+        return task
+    total = len(task.train) + len(task.test)
+    note = (
+        f"The pictures have no split of their own: {len(task.test)} of {total} were set aside as test images "
+        f"(share={share:g}), which alone are explained and scored; the others are for training. Say how many with "
+        "share=…, or which in a column split or in folders train and test."
+    )
+    return replace(task, notes=(note,))
 
 
 def folder_place(root: str) -> Path:
@@ -203,7 +125,16 @@ def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[FileList, F
     """Whether there are folders for both splits, the classes, and the files of the splits."""
     second = next((name for name in _TEST if (place / name).is_dir()), None)
     if (place / "train").is_dir() and second is not None:
-        return True, *_two_trees(place, second)
+        classes = class_folders(place / "train")
+        listings = FileList(place), FileList(place)
+        for split, listing in zip(("train", second), listings, strict=True):
+            for name in class_folders(place / split):
+                if name not in classes:
+                    raise BadInput(
+                        f"{place}: the class {name!r} is in {split} but not in train; a network cannot learn it."
+                    )
+                listing.add_folder(f"{split}/{name}", classes.index(name))
+        return True, classes, listings
     classes = class_folders(place)
     if len(classes) < 2:
         raise BadInput(f"{place} has {len(classes)} class folders; a task needs at least two (or a table: csv=…).")
@@ -211,19 +142,6 @@ def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[FileList, F
     for number, name in enumerate(classes):
         whole.add_folder(name, number)
     return False, classes, _divided(whole, share)
-
-
-def _two_trees(place: Path, second: str) -> tuple[list[str], tuple[FileList, FileList]]:
-    classes = class_folders(place / "train")
-    listings = FileList(place), FileList(place)
-    for split, listing in zip(("train", second), listings, strict=True):
-        for name in class_folders(place / split):
-            if name not in classes:
-                raise BadInput(
-                    f"{place}: the class {name!r} is in {split} but not in train; a network cannot learn it."
-                )
-            listing.add_folder(f"{split}/{name}", classes.index(name))
-    return classes, listings
 
 
 def _divided(whole: FileList, share: float, by_class: bool = True) -> tuple[FileList, FileList]:
@@ -240,110 +158,122 @@ def _divided(whole: FileList, share: float, by_class: bool = True) -> tuple[File
         count = min(max(1, round(share * len(members))), len(members) - 1)
         in_test.update(sorted(members, key=lambda i: key("folder", "split", here.names[i]))[:count])
     rows = range(len(here.names))
-    first, second = ([i for i in rows if (i in in_test) is wanted] for wanted in (False, True))
-    return here.take(first), here.take(second)
+    return here.take([i for i in rows if i not in in_test]), here.take([i for i in rows if i in in_test])
 
 
-@dataclass
-class _Rows:
-    """A table of pictures, checked."""
+class _Table:
+    """A table of pictures; lines are counted as in the file, whose first is the header."""
 
-    file: Path
-    names: list[str]
-    lines: list[dict[str, str]]
-    header: list[str]
-    splits: list[str] | None
-    boxes: dict[str, FileBoxes] | None
-
-    @classmethod
-    def read(cls, place: Path, file: Path, image: str, split: str) -> _Rows:
-        """The table, whose columns have these names."""
+    def __init__(self, place: Path, csv: str) -> None:
+        """The table as it is named, seen from the working folder, or else inside the pictures' folder."""
+        self.place = place
+        self.file = user_path(csv) if user_path(csv).is_file() else place / user_path(csv)
+        if not self.file.is_file():
+            raise BadInput(f"There is no table {csv}: it is neither {user_path(csv).absolute()} nor {self.file}.")
         try:
-            with file.open(encoding="utf-8-sig", newline="") as lines:
+            with self.file.open(encoding="utf-8-sig", newline="") as lines:
                 reader = tables.DictReader(lines)
-                rows, header = list(reader), list(reader.fieldnames or ())
-        except FileNotFoundError:
-            raise BadInput(f"There is no table {file}.") from None
+                self.lines, self.header = list(reader), list(reader.fieldnames or ())
         except (OSError, UnicodeDecodeError, tables.Error) as error:
-            raise BadInput(f"{file} cannot be read as a table: {error}.") from None
-        _check_column(file, header, image, "image")
-        names = [_file_in(place, file, row[image], n) for n, row in enumerate(rows, 2)]
-        splits = [row[split] for row in rows] if split in header else None
-        boxes = _boxes(file, names, rows) if set(_CORNERS) <= set(header) else None
-        return cls(file, names, rows, header, splits, boxes)
+            raise BadInput(f"{self.file} cannot be read as a table: {error}.") from None
 
-    def texts(self, column: str, option: str, empty: bool = False) -> list[str]:
-        """What stands in a column, which `option` names; an empty place is refused unless it may be `empty`."""
-        _check_column(self.file, self.header, column, option)
-        values = [(row[column] or "").strip() for row in self.lines]
-        if "" in values and not empty:
-            what = "label" if option == "label" else repr(column)
-            raise BadInput(f"{self.file}, line {values.index('') + 2}: there is no {what}.")
-        return values
+    def column(self, name: str, option: str) -> list[str]:
+        """What stands in a column, which `option` names."""
+        if name not in self.header:
+            columns = ", ".join(self.header)
+            raise BadInput(f"{self.file} has no column {name!r} but {columns}; say which with {option}=…")
+        return [row[name] or "" for row in self.lines]
+
+    def texts(self, name: str, option: str, empty: bool = False) -> list[str]:
+        """The texts of a column; an empty place is refused unless it may be `empty`."""
+        texts = [text.strip() for text in self.column(name, option)]
+        if "" in texts and not empty:
+            what = "label" if option == "label" else repr(name)
+            raise BadInput(f"{self.file}, line {texts.index('') + 2}: there is no {what}.")
+        return texts
+
+    def files(self, image: str) -> list[str]:
+        """The files it names, with or without their ending, beside the table or in `images`."""
+        found = []
+        for line, name in enumerate(self.column(image, "image"), 2):
+            candidates = (f"{below}{name}{ending}" for below in ("", "images/") for ending in ("", *ENDINGS))
+            file = next((one for one in candidates if name and (self.place / one).is_file()), None)
+            if file is None:
+                raise BadInput(f"{self.file}, line {line}: there is no picture {name or None!r} in {self.place}.")
+            found.append(file)
+        return found
+
+    def rows(self, columns: Sequence[str], option: str, read: Callable[[str, str], float]) -> list[Row]:
+        """Several columns of each picture, read as numbers."""
+        result: list[list[float]] = []
+        for column in columns:
+            result.append([])
+            for line, text in enumerate(self.texts(column, option), 2):
+                try:
+                    result[-1].append(read(column, text))
+                except ValueError as error:
+                    raise BadInput(f"{self.file}, line {line}: {error}.") from None
+        return list(zip(*result, strict=True))
+
+    def named(self, labels: Sequence[str]) -> dict[str, int]:
+        """Labels as names of classes, in rising order; numbers by value."""
+        distinct = set(labels)
+        if len(distinct) < 2:
+            raise BadInput(f"{self.file} has {len(distinct)} classes; a task needs at least two.")
+        whole = all(label.isdigit() for label in distinct)
+        return {name: i for i, name in enumerate(sorted(distinct, key=int if whole else None))}
+
+    def numbered(self, labels: Sequence[str], classes: int, first: int) -> dict[str, int]:
+        """Labels as the numbers of a network's outputs."""
+        last = first + classes - 1
+        for line, label in enumerate(labels, 2):
+            if not label.isdigit() or not first <= int(label) <= last:
+                hint = " Are they counted from 1? Then give first=1." if label == str(classes) else ""
+                raise BadInput(f"{self.file}, line {line}: the label {label!r} is not one of {first} to {last}.{hint}")
+        return {label: int(label) - first for label in set(labels)}
+
+    def boxes(self, files: Sequence[str]) -> Callable[[str], FileBoxes | None] | None:
+        """Finds the box of a file, where the table has the four columns."""
+        if not set(_CORNERS) <= set(self.header):
+            return None
+        boxes = {}
+        for name, row in zip(files, self.lines, strict=True):
+            if all(row[corner] for corner in _CORNERS):
+                x0, y0, x1, y1 = parse_floats(self.file, [row[corner] for corner in _CORNERS])
+                boxes[name] = FileBoxes(((x0, y0, x1, y1),))
+        return boxes.get
+
+    def divided(self, whole: FileList, split: str) -> tuple[FileList, FileList]:
+        """The files of the two splits, as a column says."""
+        parts: tuple[list[int], list[int]] = ([], [])
+        for row, text in enumerate(self.column(split, "split")):
+            word = text.strip().lower()
+            if word not in ("train", *_TEST):
+                raise BadInput(f"{self.file}, line {row + 2}: the split must be train or test, not {text!r}.")
+            parts[word != "train"].append(row)
+        return whole.take(parts[0]), whole.take(parts[1])
 
 
-def _check_column(file: Path, header: Sequence[str], name: str, option: str) -> None:
-    if name not in header:
-        raise BadInput(f"{file} has no column {name!r} but {', '.join(header)}; say which with {option}=…")
+def _flag(column: str, text: str) -> float:
+    if text.lower() not in _FLAGS:
+        raise ValueError(f"the label {column!r} must be 0 or 1, not {text!r}")
+    return _FLAGS[text.lower()]
 
 
-def _file_in(place: Path, table: Path, name: str | None, line: int) -> str:
-    """The file a table names, with or without its ending, beside the table or in `images`."""
-    for below in ("", "images/"):
-        for ending in ("", *ENDINGS):
-            candidate = f"{below}{name}{ending}"
-            if name and (place / candidate).is_file():
-                return candidate
-    raise BadInput(f"{table}, line {line}: there is no picture {name!r} in {place}.")
+def _number(column: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{column!r} must be a number, not {text!r}") from None
 
 
-def _boxes(file: Path, names: Sequence[str], rows: Sequence[dict[str, str]]) -> dict[str, FileBoxes]:
-    boxes = {}
-    for name, row in zip(names, rows, strict=True):
-        if all(row[corner] for corner in _CORNERS):
-            x0, y0, x1, y1 = parse_floats(file, [row[corner] for corner in _CORNERS])
-            boxes[name] = FileBoxes(((x0, y0, x1, y1),))
-    return boxes
-
-
-def _named(file: Path, labels: Sequence[str]) -> dict[str, int]:
-    """Labels as names of classes, in rising order; numbers by value."""
-    distinct = set(labels)
-    if len(distinct) < 2:
-        raise BadInput(f"{file} has {len(distinct)} classes; a task needs at least two.")
-    whole = all(label.isdigit() for label in distinct)
-    return {name: i for i, name in enumerate(sorted(distinct, key=int if whole else None))}
-
-
-def _numbered(file: Path, labels: Sequence[str], classes: int, first: int) -> dict[str, int]:
-    """Labels as the numbers of a network's outputs."""
-    last = first + classes - 1
-    for line, label in enumerate(labels, 2):
-        if not label.isdigit() or not first <= int(label) <= last:
-            hint = " Are they counted from 1? Then give first=1." if label == str(classes) else ""
-            raise BadInput(f"{file}, line {line}: the label {label!r} is not one of {first} to {last}.{hint}")
-    return {label: int(label) - first for label in set(labels)}
-
-
-def _listed(
-    place: Path, rows: _Rows, labels: Sequence[int | Row], share: float, by_class: bool
-) -> tuple[FileList, FileList]:
-    boxed = None if rows.boxes is None else rows.boxes.get
-    whole = FileList(place, boxed=boxed)
-    for name, label in zip(rows.names, labels, strict=True):
-        whole.add(name, label)
-    if rows.splits is None:
-        return _divided(whole, share, by_class)
-    in_test = [_is_test(rows.file, line, split) for line, split in enumerate(rows.splits, 2)]
-    parts = [[i for i, t in enumerate(in_test) if t is wanted] for wanted in (False, True)]
-    return whole.take(parts[0]), whole.take(parts[1])
-
-
-def _is_test(file: Path, line: int, split: str | None) -> bool:
-    word = (split or "").strip().lower()
-    if word not in ("train", *_TEST):
-        raise BadInput(f"{file}, line {line}: the split must be train or test, not {split!r}.")
-    return word != "train"
+def _separated(texts: Sequence[str], separator: str) -> tuple[list[str], list[Row]]:
+    """Labels named in one column, parted by a separator; a picture without any has an empty text there."""
+    if not separator.strip():
+        raise BadOption("folder: separator= is what parts the labels in the column of labels, such as ';'.")
+    sets = [{name.strip() for name in text.split(separator)} - {""} for text in texts]
+    names = sorted(set().union(*sets))
+    return names, [tuple(int(name in some) for name in names) for some in sets]
 
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
@@ -439,40 +369,33 @@ def _class_folders(folder: Path) -> dict[str, list[Path]]:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    return sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES)
+    return sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES and not f.is_fifo())
 
 
 def _stacked(files: list[Path], size: int | None) -> NamedImages:
+    """Picture files as one tensor: cut to a size, or as they are if all are of one size."""
     names = [file.stem for file in files]
     if size is not None:
         crop = CentreCrop(size)
         framed = np.stack([crop.picture(file) for file in files])
         return torch.from_numpy(framed).float() / 255, names, None
-    pixels = [_picture(file) for file in files]
-    _check_sizes(files, pixels)
+    pixels = []
+    for file in files:
+        try:
+            with Image.open(file) as picture:
+                pixels.append(np.asarray(picture.convert("RGB")))
+        except (UnidentifiedImageError, OSError) as error:
+            raise BadInput(f"{file} cannot be read as a picture: {error}.") from None
+    first = {f"{one.shape[1]}x{one.shape[0]}": file.name for file, one in zip(files, pixels, strict=True)}
+    if len(first) > 1:
+        seen = [f"{name} is {size}" for size, name in list(first.items())[:3]]
+        more = f" and {len(first) - 3} more" if len(first) > 3 else ""
+        raise BadShape(
+            f"The pictures have {len(first)} sizes ({', '.join(seen)}{more}), and a network sees one: give --size 224 "
+            "to scale each and keep the middle 224x224 pixels."
+        )
     stack = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
     return stack.float() / 255, names, None
-
-
-def _check_sizes(files: list[Path], pixels: list[np.ndarray]) -> None:
-    """Refuse pictures of several sizes, with what was seen and what to do."""
-    first = {f"{one.shape[1]}x{one.shape[0]}": file.name for file, one in zip(files, pixels, strict=True)}
-    if len(first) == 1:
-        return
-    seen = [f"{name} is {size}" for size, name in list(first.items())[:3]]
-    more = f" and {len(first) - 3} more" if len(first) > 3 else ""
-    raise BadShape(
-        f"The pictures have {len(first)} sizes ({', '.join(seen)}{more}), and a network sees one: give --size 224 to "
-        "scale each and keep the middle 224x224 pixels."
-    )
-
-
-def _picture(file: Path) -> np.ndarray:
-    try:
-        with Image.open(file) as picture:
-            return np.asarray(picture.convert("RGB"))
-    except (UnidentifiedImageError, OSError) as error:
-        raise BadInput(f"{file} cannot be read as a picture: {error}.") from None
 
 
 def _from_arrays(file: Path) -> tuple[Tensor, list[str], Tensor | None]:
@@ -502,9 +425,6 @@ def _from_arrays(file: Path) -> tuple[Tensor, list[str], Tensor | None]:
     return pixels, [str(i) for i in range(len(pixels))], labels
 
 
-# training images of the user's own, with labels: a folder of pictures per class, or an array file
-
-
 WAYS = "a folder with one folder of pictures per class, or an array file with 'images' and 'labels'"
 """How training images are given."""
 
@@ -517,7 +437,18 @@ def read_training_images(path: str | Path, shape: tuple[int, int, int]) -> Split
     """
     place = user_path(path)
     if place.is_dir():
-        split = _in_class_folders(place, shape)
+        classes, (_, height, width) = class_folders(place), shape
+        if len(classes) < 2:
+            raise BadInput(f"{place} has {len(classes)} class folders: give {WAYS}.")
+        if height != width:
+            raise BadInput(
+                f"The images are {height}x{width} pixels, and pictures are cut to squares: give the training images as "
+                "an array file with 'images' and 'labels'."
+            )
+        files = FileList(place)
+        for number, name in enumerate(classes):
+            files.add_folder(name, number)
+        split = files.without(excluded_files(place)).split("train", CentreCrop(height))
     elif place.suffix in KINDS:
         x, _, labels = read_images(place)
         if labels is None:
@@ -531,19 +462,3 @@ def read_training_images(path: str | Path, shape: tuple[int, int, int]) -> Split
             f"The training images in {path} are {split.shape} (channels, rows, columns), the images {shape}."
         )
     return split
-
-
-def _in_class_folders(place: Path, shape: tuple[int, int, int]) -> Split:
-    classes = class_folders(place)
-    if len(classes) < 2:
-        raise BadInput(f"{place} has {len(classes)} class folders: give {WAYS}.")
-    _, height, width = shape
-    if height != width:
-        raise BadInput(
-            f"The images are {height}x{width} pixels, and pictures are cut to squares: give the training images as an "
-            "array file with 'images' and 'labels'."
-        )
-    files = FileList(place)
-    for number, name in enumerate(classes):
-        files.add_folder(name, number)
-    return files.without(excluded_files(place)).split("train", CentreCrop(height))

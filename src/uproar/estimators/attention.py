@@ -58,11 +58,6 @@ class TokenGrid:
             )
         return maps
 
-    @property
-    def extra(self) -> str:
-        """Class token and registers in words, for a listing."""
-        return "tokens" if self.layout == "tokens" else self.layout
-
 
 def grid_of(output: Any, images: int, image: Size, convolutions: Iterable[Size], extra: tuple[int, ...] | None = None):
     """The grid of a module's output, or None: `extra` are the tokens that stand for no patch, where that was seen."""
@@ -78,7 +73,10 @@ def grid_of(output: Any, images: int, image: Size, convolutions: Iterable[Size],
     size = token_rows_and_columns(output.shape[1], image, convolutions)
     if size is None:
         return None
-    return TokenGrid(*size, "tokens", _patches(output.shape[1], size[0] * size[1], extra))
+    tokens, patches = output.shape[1], size[0] * size[1]
+    if extra is not None and len(extra) == tokens - patches:
+        return TokenGrid(*size, "tokens", tuple(i for i in range(tokens) if i not in extra))
+    return TokenGrid(*size, "tokens", tuple(range(tokens - patches, tokens)))
 
 
 def token_rows_and_columns(tokens: int, image: Size, convolutions: Iterable[Size] = ()) -> Size | None:
@@ -116,12 +114,6 @@ def _square_patches(image: Size) -> Iterator[Size]:
 def _fits(size: Size, image: Size) -> bool:
     """Whether rows and columns are those of the image in steps of one size."""
     return size[0] > 1 and size in set(_square_patches(image))
-
-
-def _patches(tokens: int, patches: int, extra: tuple[int, ...] | None) -> tuple[int, ...]:
-    if extra is not None and len(extra) == tokens - patches:
-        return tuple(i for i in range(tokens) if i not in extra)
-    return tuple(range(tokens - patches, tokens))
 
 
 Run = Callable[..., Any]

@@ -6,11 +6,9 @@ scores are read from the tokens whose row of the last attention has a gradient, 
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import FunctionType, MethodType
 from typing import Any, Literal
 
 import torch
@@ -144,41 +142,31 @@ def _through(row: Tensor, attention: Tensor) -> Tensor:
 
 
 def token_structure(model: nn.Module, x: Images) -> TokenStructure:
-    """What is seen by running the model on two images; refused where no tokens of the whole image attend.
-
-    It is kept for as long as the model is as it was.
-    """
-    now = tuple(x.shape[1:]), x.dtype, *_state(model)
-    before, structure = _SEEN.get(model, (None, None))
-    if structure is None or before != now:
-        structure = _seen_structure(model, x)
-        _SEEN[model] = now, structure
-    return structure
-
-
-_SEEN: weakref.WeakKeyDictionary[nn.Module, tuple[tuple, TokenStructure]] = weakref.WeakKeyDictionary()
-
-
-def _state(model: nn.Module) -> Iterator[Hashable]:
-    """Whatever says that a model was changed: its modules with their settings, and each tensor's place and version."""
-    with torch._C.DisableTorchFunction():
-        for module in model.modules():
-            yield id(module)
-            yield from ((name, value) for name, value in vars(module).items() if type(value) in _SETTINGS)
-            for tensor in (*module._parameters.values(), *module._buffers.values()):
-                if tensor is not None:
-                    yield tensor.data_ptr(), None if tensor.is_inference() else tensor._version
-
-
-_SETTINGS = frozenset({str, bool, int, float, tuple, type(None), FunctionType, MethodType})
-
-
-def _seen_structure(model: nn.Module, x: Images) -> TokenStructure:
+    """What is seen by running the model on two images; refused where no tokens of the whole image attend."""
     two = _tracked(two_versions(x))
     record, attention = ForwardRecord("conv2d"), AttentionRecord()
+    begun: dict[nn.Module, int] = {}
     spans: dict[str, tuple[int, int, Any]] = {}
-    noting = _spans_noted(model, attention, spans), forward_hooks(record.hooks(model))
-    with torch.enable_grad(), noting[0], noting[1], record, attention:
+    """By module: how many attentions were made before and after it, and the shape of the tokens that it gives back."""
+
+    def begin(module: nn.Module, _inputs: Any) -> None:
+        begun[module] = len(attention.weights)
+
+    def end(module: nn.Module, _inputs: Any, output: Any) -> None:
+        made = first_tensor(output)
+        shape = tuple(made.shape) if isinstance(made, Tensor) and made.dim() == 3 else None
+        spans.pop(names[module], None)
+        spans[names[module]] = (begun[module], len(attention.weights), shape)
+
+    names = {module: name for name, module in model.named_modules() if name}
+    with ExitStack() as stack:
+        for module in names:
+            stack.callback(module.register_forward_pre_hook(begin).remove)
+        stack.enter_context(forward_hooks([(module, end) for module in names]))
+        stack.enter_context(forward_hooks(record.hooks(model)))
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(record)
+        stack.enter_context(attention)
         total = forward(model, two)[:, 0].sum()
     if not attention.weights:
         raise NotApplicable("attention is needed, and none was met in this model")
@@ -190,59 +178,15 @@ def _seen_structure(model: nn.Module, x: Images) -> TokenStructure:
     grid = grid_of(two.new_empty(2, count, 1), 2, (x.shape[2], x.shape[3]), record.sizes, extra)
     if grid is None:
         raise NotApplicable(f"the {count} tokens of this model are no grid of patches of the image")
-    return TokenStructure(grid, _read_tokens(total, weights[-1]), _blocks(spans, len(weights), count), count)
-
-
-def _read_tokens(total: Tensor, last: Tensor) -> tuple[int, ...]:
-    """The tokens whose attention in the last layer the scores depend on."""
-    gradient = None
-    if total.requires_grad:
-        (gradient,) = torch.autograd.grad(total, last, allow_unused=True)
+    gradient = torch.autograd.grad(total, weights[-1], allow_unused=True)[0] if total.requires_grad else None
     if gradient is None:
         raise BadInput("The model's scores do not depend on its last attention in a differentiable way.")
-    used = (gradient != 0).any(-1).any(1).any(0)
-    return tuple(torch.nonzero(used)[:, 0].tolist()) or tuple(range(last.shape[-1]))
-
-
-def _blocks(spans: dict[str, tuple[int, int, Any]], layers: int, tokens: int) -> tuple[str, ...]:
-    """For each attention the outermost module that holds it alone and gives all tokens back."""
-    names = []
-    for layer in range(layers):
-        holding = [
-            name
-            for name, (before, after, made) in spans.items()
-            if (before, after) == (layer, layer + 1) and made is not None and made[:2] == (2, tokens)
-        ]
-        names += holding[-1:]
-    return tuple(names)
-
-
-@contextmanager
-def _spans_noted(model: nn.Module, record: AttentionRecord, spans: dict[str, tuple[int, int, Any]]) -> Iterator[None]:
-    """Inside, each module notes how many attentions were made before and after it, and its output's shape."""
-    begun: dict[str, int] = {}
-
-    def begin(name: str) -> Callable:
-        def note(_module: nn.Module, _inputs: Any) -> None:
-            begun[name] = len(record.weights)
-
-        return note
-
-    def end(name: str) -> Callable:
-        def note(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            made = first_tensor(output)
-            shape = tuple(made.shape) if isinstance(made, Tensor) and made.dim() == 3 else None
-            spans.pop(name, None)
-            spans[name] = (begun[name], len(record.weights), shape)
-
-        return note
-
-    named = [(name, module) for name, module in model.named_modules() if name]
-    with ExitStack() as stack:
-        for name, module in named:
-            stack.callback(module.register_forward_pre_hook(begin(name)).remove)
-        stack.enter_context(forward_hooks([(module, end(name)) for name, module in named]))
-        yield
+    used = torch.nonzero((gradient != 0).any(-1).any(1).any(0))[:, 0].tolist()
+    blocks: list[str] = []
+    for layer in range(len(weights)):  # the outermost module that holds this attention alone and gives all tokens back
+        span = (layer, layer + 1, (2, count))
+        blocks += [name for name, (*around, made) in spans.items() if (*around, made and made[:2]) == span][-1:]
+    return TokenStructure(grid, tuple(used or range(count)), tuple(blocks), count)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, NotApplicable
+from uproar.estimators.attention import explicit_attention, explicit_multi_head, multi_head_arguments
 from uproar.estimators.class_scores import class_scores
 from uproar.types import Images, Labels
 
@@ -64,7 +65,16 @@ class Interception(TorchFunctionMode):
 
     def __init__(self, method: str, rules: Mapping[str, Rule], allowed: Iterable[str]) -> None:
         super().__init__()
-        self.method, self.rules, self.allowed = method, rules, MOVES.union(allowed)
+        self.method, self.rules, self.allowed = method, dict(rules), MOVES.union(allowed)
+        if "softmax" in rules:  # attention is taken apart into steps that have rules
+            self.rules |= {
+                "scaled_dot_product_attention": lambda func, args, kwargs: explicit_attention(
+                    self.run, *args, **kwargs
+                )[0],
+                "multi_head_attention_forward": lambda func, args, kwargs: explicit_multi_head(
+                    self.run, *args, **multi_head_arguments(kwargs)
+                ),
+            }
         self.replaced: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -80,6 +90,11 @@ class Interception(TorchFunctionMode):
             # item assignment returns nothing
             self.replaced[id(old)] = (old, args[0] if result is None else result)
         return args[0] if old is not None and result is None else result
+
+    def run(self, func: Callable, *args: Any, **kwargs: Any) -> Any:
+        """A step of an operation that was taken apart, with the rule for that step."""
+        rule = self.rules.get(func.__name__) if image_dependent(args, kwargs) else None
+        return rule(func, args, kwargs) if rule else func(*args, **kwargs)
 
     def _now(self, given: Any) -> Any:
         """The arguments, with tensors that were changed in place as they are now."""
@@ -136,6 +151,18 @@ def image_dependent(*given: Any) -> list[Tensor]:
         elif isinstance(each, list | tuple):
             tensors += image_dependent(*each)
     return tensors
+
+
+def scale_and_shift(args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
+    """What a batch norm with these arguments multiplies each channel with and adds; None without running statistics."""
+    names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    mean, var = given.get("running_mean"), given.get("running_var")
+    if mean is None or var is None or given.get("training"):
+        return None
+    scale = torch.rsqrt(var + given.get("eps", 1e-5))
+    scale = scale if given.get("weight") is None else scale * given["weight"]
+    return scale, -mean * scale + (0.0 if given.get("bias") is None else given["bias"])
 
 
 def _in_place(func: Callable, args: tuple, kwargs: dict) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -20,7 +19,8 @@ from torch import Tensor, nn
 from uproar.batches import in_batches, spans
 from uproar.data.task import Split
 from uproar.estimators.class_scores import class_scores, rows_for
-from uproar.estimators.featuremaps import (
+from uproar.estimators.layers import (
+    LayerName,
     bottleneck_layers,
     channels_last,
     features_at,
@@ -29,10 +29,8 @@ from uproar.estimators.featuremaps import (
     output_replaced,
     outputs_kept,
 )
-from uproar.estimators.layers import LayerName
 from uproar.estimators.registry import Context, estimator
-from uproar.models.borrow import borrowed, device_of
-from uproar.models.forward import forward
+from uproar.models.forward import borrowed, device_of, forward
 from uproar.models.output_kind import target_loss
 from uproar.removal.fill import gaussian_kernel, mirrored
 from uproar.seeds import Draws
@@ -50,8 +48,8 @@ LEAST_STD = 0.01
 ACTIVE = 0.01
 """A feature counts if it is not zero in more than this share of the training images."""
 
-Noise = Callable[[int], Tensor]
-"""Standard normal numbers of one step, (n, samples, *shape)."""
+Noise = Callable[[int, tuple[int, ...]], Tensor]
+"""`(step, shape)`: standard normal numbers of one step, (n, samples, *shape), every image with a stream of its own."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +135,15 @@ def iba(
 
     def batch(x: Images, target: Labels, context: Context) -> Tensor:
         features = site.features(x, target)
-        noise = step_noise(context, "iba noise", samples, features.shape[1:])
-        capacity, _ = fit_bottleneck(site, x, target, features, noise, fit)
+        capacity, _ = fit_bottleneck(site, x, target, features, noise_of("iba noise", context, samples), fit)
         return bits_per_pixel(capacity, (x.shape[2], x.shape[3]))
 
     return in_batches(batch, x, target, context, size=max(2, rows_for(x) // samples))
 
 
-def step_noise(context: Context, purpose: str, samples: int, shape: tuple[int, ...]) -> Noise:
-    """Noise of each step, every image with a stream of its own."""
-    return lambda step: context.draws.normal(f"{purpose} {step}", samples, *shape)
+def noise_of(purpose: str, context: Context, samples: int) -> Noise:
+    """The noise of each step for so many noisy copies of every image."""
+    return lambda step, shape: context.draws.normal(f"{purpose} {step}", samples, *shape)
 
 
 def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -> dict[str, Tensor]:
@@ -175,9 +172,9 @@ def fit_bottleneck(
     active = site.active.to(features)
 
     def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        share = smoothed(share_of(alpha), fit.sigma)
+        share = smoothed(alpha.sigmoid(), fit.sigma)
         capacity = information(features, share, mean, std) * active
-        drawn = mean + std * noise(number).to(features)
+        drawn = mean + std * noise(number, features.shape[1:]).to(features)
         mixed = (share * features)[:, None] + (1 - share)[:, None] * drawn
         copies = mixed.shape[1]
         with output_replaced(site.module, lambda _: channels_last((mixed * active).flatten(0, 1))):
@@ -190,31 +187,23 @@ def fit_bottleneck(
 def descend(step_of: Callable[[int, Tensor], tuple[Tensor, Tensor]], start: Tensor, fit: Fit) -> tuple[Tensor, Tensor]:
     """Adam on a loss per image; gives what the last step returned beside its loss, and α after it.
 
-    Losses are added, so that an image's α follows its own loss alone; Adam, written out, treats every number by itself.
+    Losses are added, so that an image's α follows its own loss alone.
     """
-    alpha, seen = start.clone(), start
-    first, second = torch.zeros_like(alpha), torch.zeros_like(alpha)
+    alpha, seen = start.clone().requires_grad_(), start
+    optimiser = torch.optim.Adam([alpha], fit.lr)
     for step in range(fit.steps):
         with torch.enable_grad():
-            loss, seen = step_of(step, alpha.requires_grad_())
-            (gradient,) = torch.autograd.grad(loss.sum(), alpha)
-        alpha = alpha.detach()
-        first.lerp_(gradient, 1 - 0.9)
-        second.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
-        scale = (second / (1 - 0.999 ** (step + 1))).sqrt_().add_(1e-8)
-        alpha.addcdiv_(first, scale, value=-fit.lr / (1 - 0.9 ** (step + 1)))
-    return seen.detach(), alpha
+            loss, seen = step_of(step, alpha)
+            loss.sum().backward(inputs=[alpha])
+        optimiser.step()
+        optimiser.zero_grad()
+    return seen.detach(), alpha.detach()
 
 
 def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> Tensor:
     """Mean cross-entropy over the copies of each image, (n,); x holds them image by image, (n · copies, ...)."""
     loss = target_loss(forward(model, channels_last(x)), target.repeat_interleave(copies))
     return loss.view(-1, copies).mean(1)
-
-
-def share_of(alpha: Tensor) -> Tensor:
-    """1 / (1 + exp(−α)): the share of a feature that a bottleneck lets through."""
-    return alpha.sigmoid()
 
 
 def information(features: Tensor, share: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -342,56 +331,28 @@ def input_iba(
     the first step here; `guide="capacity"` multiplies with the information in nats, as the released code does.
     """
     site = Site.of(model, state)
+    rates = {"critic_lr": critic_lr, "mean_lr": mean_lr, "spread_lr": spread_lr, "mask_lr": mask_lr}
     settings = GanSettings(
-        epochs,
-        pool,
-        batch,
-        groups,
-        noise_mean,
-        noise_std,
-        critic_steps,
-        critic_lr,
-        clip,
-        width,
-        mean_lr,
-        spread_lr,
-        mask_lr,
+        epochs, pool, batch, groups, noise_mean, noise_std, critic_steps, clip=clip, width=width, **rates
     )
-    colour = tuple(state[name].to(x).view(-1, 1, 1) for name in ("colour_mean", "colour_std"))
+    colour = state["colour_mean"].to(x).view(-1, 1, 1), state["colour_std"].to(x).view(-1, 1, 1)
 
     def rows(x: Images, target: Labels, context: Context) -> Tensor:
         features = site.features(x, target)
-        noise = step_noise(context, "input_iba feature noise", samples, features.shape[1:])
-        layer_fit = Fit(feature_beta, feature_steps, lr)
-        capacity, alpha = fit_bottleneck(site, x, target, features, noise, layer_fit)
-        through = capacity if guide == "capacity" else share_of(alpha)
+        noise = noise_of("input_iba feature noise", context, samples)
+        capacity, alpha = fit_bottleneck(site, x, target, features, noise, Fit(feature_beta, feature_steps, lr))
+        through = capacity if guide == "capacity" else alpha.sigmoid()
         start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
-        prior = _prior(site, x, context, colour, features, through, start, settings)
-        noise = step_noise(context, "input_iba noise", samples, x.shape[1:])
+        masks = []
+        for i in range(len(x)):  # image after image: each training has its own random streams
+            image, draws = (x[i] - colour[0]) / colour[1], context.draws[i : i + 1]
+            task = FeatureMatching(model, site.module, image, colour, features[i], through[i], draws)
+            masks.append(fit_mask(task, start[i], settings))
+        prior, noise = torch.stack(masks), noise_of("input_iba noise", context, samples)
         alpha = fit_input_bottleneck(model, x, target, prior, colour, noise, Fit(beta, steps, lr, sigma))
-        return share_of(alpha).mean(1, keepdim=True)
+        return alpha.sigmoid().mean(1, keepdim=True)
 
     return in_batches(rows, x, target, context, size=max(2, rows_for(x) // samples))
-
-
-def _prior(
-    site: Site,
-    x: Images,
-    context: Context,
-    colour: tuple[Tensor, ...],
-    features: Tensor,
-    through: Tensor,
-    start: Tensor,
-    settings: GanSettings,
-) -> Tensor:
-    """The generator's mask of each image, (n, c, h, w), image after image: each training has its own random streams."""
-    mean, std = colour
-    masks = []
-    for i in range(len(x)):
-        image, draws = (x[i] - mean) / std, context.draws[i : i + 1]
-        task = FeatureMatching(site.model, site.module, image, (mean, std), features[i], through[i], draws)
-        masks.append(fit_mask(task, start[i], settings))
-    return torch.stack(masks)
 
 
 def first_mask(capacity: Tensor, size: tuple[int, int]) -> Tensor:
@@ -410,9 +371,9 @@ def fit_input_bottleneck(
     normal = (x - mean) / std
 
     def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        share = smoothed(share_of(alpha), fit.sigma)
+        share = smoothed(alpha.sigmoid(), fit.sigma)
         cost = information_beyond(normal, share, prior)
-        drawn = noise(number).to(x)
+        drawn = noise(number, x.shape[1:]).to(x)
         mixed = share[:, None] * normal[:, None] + (1 - share)[:, None] * drawn
         loss = cross_entropy(model, (mean + std * mixed).flatten(0, 1), target, drawn.shape[1])
         return loss + fit.beta * cost.flatten(1).mean(1), cost
@@ -502,70 +463,51 @@ class FeatureMatching:
 
 def fit_mask(task: FeatureMatching, start: Tensor, settings: GanSettings) -> Tensor:
     """The generator's mask after training, (c, h, w) in [0, 1], from the mask it starts with."""
-    critic = Critic.drawn(task, settings)
-    critic_optimiser = _RMSprop(critic.weights, [settings.critic_lr] * len(critic.weights))
-    mean, spread, mask = torch.zeros_like(task.image), torch.ones_like(task.image), start.clone()
-    generator_optimiser = _RMSprop([mean, spread, mask], [settings.mean_lr, settings.spread_lr, settings.mask_lr])
+    critic = [weight.requires_grad_() for weight in drawn_critic(task, settings)]
+    mean, spread, mask = (
+        part.requires_grad_() for part in (torch.zeros_like(task.image), torch.ones_like(task.image), start.clone())
+    )
+    rates = zip((mean, spread, mask), (settings.mean_lr, settings.spread_lr, settings.mask_lr), strict=True)
+    critic_optimiser = torch.optim.RMSprop(critic, settings.critic_lr, maximize=True)
+    generator_optimiser = torch.optim.RMSprop([{"params": [part], "lr": rate} for part, rate in rates], maximize=True)
     step = 0
     for _ in range(settings.epochs):
         for real in task.pool(settings):
             step += 1
             draw = task.normal(f"generator {step}", len(real), *task.image.shape)
-            fake = task.generated(mean, spread, mask, draw)
-            with critic_optimiser.moving():
-                critic_optimiser.gain = critic(real).mean() - critic(fake).mean()
-            for weight in critic.weights:
-                weight.clamp_(-settings.clip, settings.clip)
+            with torch.no_grad():
+                fake = task.generated(mean, spread, mask, draw)
+            with torch.enable_grad():
+                gain = criticised(critic, real) - criticised(critic, fake)
+                gain.backward(inputs=critic)
+            critic_optimiser.step()
+            critic_optimiser.zero_grad()
+            for weight in critic:
+                weight.data.clamp_(-settings.clip, settings.clip)
             if step % settings.critic_steps == 0:
-                with generator_optimiser.moving():
-                    generator_optimiser.gain = critic(task.generated(mean, spread, mask, draw)).mean()
-                mask.clamp_(0, 1)
-    return mask
+                with torch.enable_grad():
+                    gain = criticised(critic, task.generated(mean, spread, mask, draw))
+                    gain.backward(inputs=[mean, spread, mask])
+                generator_optimiser.step()
+                generator_optimiser.zero_grad()
+                mask.data.clamp_(0, 1)
+    return mask.detach()
 
 
-class _RMSprop:
-    """Tensors moved uphill by RMSprop, each with its own rate."""
-
-    def __init__(self, tensors: list[Tensor], rates: list[float]) -> None:
-        self.tensors, self.rates = tensors, rates
-        self.squares = [torch.zeros_like(tensor) for tensor in tensors]
-        self.gain = torch.zeros(())
-
-    @contextmanager
-    def moving(self) -> Iterator[None]:
-        """Inside, `gain` is to be computed; afterwards one step is taken. No tensor asks for gradients outside."""
-        for tensor in self.tensors:
-            tensor.requires_grad_()
-        with torch.enable_grad():
-            yield
-            gradients = torch.autograd.grad(self.gain, self.tensors)
-        moved = zip(self.tensors, gradients, self.squares, self.rates, strict=True)
-        for tensor, gradient, square, rate in moved:
-            tensor.requires_grad_(False)
-            square.mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
-            tensor.addcdiv_(gradient, square.sqrt().add_(1e-8), value=rate)
+def drawn_critic(task: FeatureMatching, settings: GanSettings) -> list[Tensor]:
+    """Weights of a fresh critic from the image's own stream, inside the clip from the start."""
+    c, h, w = task.features.shape
+    ends = settings.width * -(-h // 4) * -(-w // 4)
+    weights: list[Tensor] = []
+    for number, shape in enumerate([(settings.width, c, 3, 3), (settings.width, settings.width, 3, 3), (1, ends)]):
+        drawn = task.draws.uniform(f"input_iba critic {number}", *shape)[0].to(task.image)
+        weights += [(2 * drawn - 1) * settings.clip, drawn.new_zeros(shape[0])]
+    return weights
 
 
-@dataclass(frozen=True)
-class Critic:
-    """Two strided 3×3 convolutions and a weighted sum: one number per feature map."""
-
-    weights: list[Tensor]
-
-    @classmethod
-    def drawn(cls, task: FeatureMatching, settings: GanSettings) -> Critic:
-        """A fresh critic with weights from the image's own stream, inside the clip from the start."""
-        c, h, w = task.features.shape
-        ends = settings.width * -(-h // 4) * -(-w // 4)
-        shapes = [(settings.width, c, 3, 3), (settings.width, settings.width, 3, 3), (1, ends)]
-        weights: list[Tensor] = []
-        for number, shape in enumerate(shapes):
-            drawn = task.draws.uniform(f"input_iba critic {number}", *shape)[0].to(task.image)
-            weights += [(2 * drawn - 1) * settings.clip, drawn.new_zeros(shape[0])]
-        return cls(weights)
-
-    def __call__(self, features: Tensor) -> Tensor:
-        first, b1, second, b2, last, b3 = self.weights
-        a = F.leaky_relu(F.conv2d(features, first, b1, stride=2, padding=1), 0.2)
-        a = F.leaky_relu(F.conv2d(a, second, b2, stride=2, padding=1), 0.2)
-        return F.linear(a.flatten(1), last, b3)[:, 0]
+def criticised(weights: list[Tensor], features: Tensor) -> Tensor:
+    """Two strided 3×3 convolutions and a weighted sum: the mean over feature maps of one number each."""
+    first, b1, second, b2, last, b3 = weights
+    a = F.leaky_relu(F.conv2d(features, first, b1, stride=2, padding=1), 0.2)
+    a = F.leaky_relu(F.conv2d(a, second, b2, stride=2, padding=1), 0.2)
+    return F.linear(a.flatten(1), last, b3).mean()

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from uproar.batches import spans
 from uproar.errors import BadInput
 from uproar.estimators.attention import TokenGrid, grid_of
+from uproar.estimators.backward_rules import scale_and_shift
 from uproar.estimators.class_scores import class_scores, rows_for, target_scores
 from uproar.estimators.gradient import guided_backprop
 from uproar.estimators.layers import (
@@ -166,11 +167,10 @@ def score_cam(
 ) -> RawMaps:
     """Score-CAM: each feature map, as a mask on the image, is weighted by the score of what it lets through."""
     features, _, _ = features_at_layer(model, x, layer)
-
-    def shown(row: Tensor, channel: Tensor) -> Tensor:
-        return x[row] * stretched(upsample(features[row, channel][:, None], x))
-
-    scores = _scores_of_channels(model, x, target, features.shape[1], shown)
+    scores = torch.empty(features.shape[:2], dtype=torch.float64, device=x.device)
+    for row, channel in _pairs(features, rows_for(x)):
+        shown = x[row] * stretched(upsample(features[row, channel][:, None], x))
+        scores[row, channel] = target_scores(model, shown, target[row], "logit")
     return weighted_map(scores.softmax(1).to(x)[:, :, None, None], features, x, relu)
 
 
@@ -210,7 +210,13 @@ def eigen_cam(
     The component's sign is the one in which its values go up with the sum of all feature maps.
     """
     features, _, _ = features_at_layer(model, x, layer)
-    total = torch.stack([_first_component(each) for each in features.double()])[:, None].to(x)
+    components = []
+    for each in features.double():
+        places = each.flatten(1).T
+        centred = places - places.mean(0)
+        values = centred @ torch.linalg.svd(centred, full_matrices=False).Vh[0]
+        components.append((values * torch.sign((values * centred.sum(1)).sum())).view(each.shape[1:]))
+    total = torch.stack(components)[:, None].to(x)
     return upsample(total.clamp_min(0) if relu else total, x)
 
 
@@ -245,16 +251,6 @@ def stretched(maps: Tensor) -> Tensor:
     return (maps - low) / torch.where(high > low, high - low, 1)
 
 
-def _scores_of_channels(
-    model: nn.Module, x: Images, target: Labels, channels: int, shown: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
-    """Scores (n, channels) of the images that `shown` makes of some rows and channels."""
-    scores = torch.empty(len(x), channels, dtype=torch.float64, device=x.device)
-    for row, channel in _pairs(scores, rows_for(x)):
-        scores[row, channel] = target_scores(model, shown(row, channel), target[row], "logit")
-    return scores
-
-
 def _pairs(table: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
     """All rows and columns of a table, some at a time."""
     numbers = torch.arange(table.shape[0] * table.shape[1], device=table.device)
@@ -272,15 +268,6 @@ def _channels_off(module: nn.Module, grid: TokenGrid, channel: Tensor):
         return with_first_tensor(output, grid.put(made, maps * keep[:, :, None, None]))
 
     return forward_hooks([(module, off)])
-
-
-def _first_component(features: Tensor) -> Tensor:
-    """The feature maps (k, rows, columns) along their first principal component, (rows, columns)."""
-    places = features.flatten(1).T
-    centred = places - places.mean(0)
-    component = torch.linalg.svd(centred, full_matrices=False).Vh[0]
-    values = centred @ component
-    return (values * torch.sign((values * centred.sum(1)).sum())).view(features.shape[1:])
 
 
 # fullGrad: the gradient of the pixels and of every bias, each where it acts
@@ -306,9 +293,13 @@ def fullgrad(
     """
     pixels, parts = bias_gradients(model, x, target)
     total = _part(pixels.abs(), x, scale)
-    sizes = _conv_sizes(model, x)
+    record = ForwardRecord("conv2d")
+    with forward_hooks(record.hooks(model)), record:
+        forward(model, two_versions(x))
+    tokens = [made.shape[1] for made in record.before_attention if made.dim() == 3]
+    extra = record.extra_tokens(tokens[-1]) if tokens else None
     for part in parts:
-        grid = grid_of(part, len(x), (x.shape[2], x.shape[3]), *sizes)
+        grid = grid_of(part, len(x), (x.shape[2], x.shape[3]), record.sizes, extra)
         if grid is not None and grid.rows * grid.columns > 1:
             total = total + _part(grid.maps(part).abs(), x, scale)
     return total
@@ -316,9 +307,9 @@ def fullgrad(
 
 def _part(maps: Tensor, x: Images, scale: str) -> Tensor:
     """What the pixels or one layer add to the map, (n, 1, h, w)."""
-    maps = _unit(maps, (2, 3)) if scale == "channel" else maps
+    maps = stretched(maps) if scale == "channel" else maps
     added = upsample(maps, x).sum(1, keepdim=True)
-    return _unit(added, (1, 2, 3)) if scale == "layer" else added
+    return stretched(added) if scale == "layer" else added
 
 
 def bias_gradients(model: nn.Module, x: Images, target: Labels) -> tuple[Tensor, list[Tensor]]:
@@ -326,9 +317,9 @@ def bias_gradients(model: nn.Module, x: Images, target: Labels) -> tuple[Tensor,
     with torch.enable_grad(), BiasRecord() as record:
         images = x.detach().clone(memory_format=torch.channels_last).requires_grad_()
         total = class_scores(model, images, target).sum()
-    if not total.requires_grad:
-        raise BadInput("The model's scores do not depend on the image in a differentiable way.")
-    gradients = torch.autograd.grad(total, [images, *record.outputs], allow_unused=True)
+    gradients: tuple[Tensor | None, ...] = (None,)
+    if total.requires_grad:
+        gradients = torch.autograd.grad(total, [images, *record.outputs], allow_unused=True)
     if gradients[0] is None:
         raise BadInput("The model's scores do not depend on the image in a differentiable way.")
     parts = [g * b for g, b in zip(gradients[1:], record.biases, strict=True) if g is not None]
@@ -346,8 +337,7 @@ class BiasRecord(TorchFunctionMode):
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         made = func(*args, **kwargs)
-        find = _BIAS.get(getattr(func, "__name__", ""))
-        bias = find(args, kwargs) if find is not None and isinstance(made, Tensor) else None
+        bias = _bias_of(func, args, kwargs) if isinstance(made, Tensor) else None
         if bias is None or not made.requires_grad:
             return made
         self.outputs.append(made)
@@ -357,44 +347,12 @@ class BiasRecord(TorchFunctionMode):
         return made.clone()
 
 
-def _third(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
-    return kwargs.get("bias", args[2] if len(args) > 2 else None)
-
-
-def _of_layer_norm(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
-    bias = kwargs.get("bias", args[3] if len(args) > 3 else None)
+def _bias_of(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
+    """What a layer adds to each channel of its output; None for all other operations."""
+    name = getattr(func, "__name__", "")
+    if name == "batch_norm":
+        known = scale_and_shift(args, kwargs)
+        return None if known is None else known[1]
+    place = {"conv2d": 2, "linear": 2, "layer_norm": 3}.get(name)
+    bias = None if place is None else kwargs.get("bias", args[place] if len(args) > place else None)
     return bias if bias is None or bias.dim() == 1 else None
-
-
-def _of_batch_norm(args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
-    """The shift of a batch norm: its bias less the mean as it is scaled."""
-    names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
-    given = dict(zip(names, args, strict=False)) | kwargs
-    mean, var = given.get("running_mean"), given.get("running_var")
-    if mean is None or var is None:
-        return None
-    scale = torch.rsqrt(var + given.get("eps", 1e-5))
-    scale = scale if given.get("weight") is None else scale * given["weight"]
-    return -mean * scale if given.get("bias") is None else given["bias"] - mean * scale
-
-
-_BIAS: dict[str, Callable[[tuple, dict[str, Any]], Tensor | None]] = {
-    "conv2d": _third,
-    "linear": _third,
-    "layer_norm": _of_layer_norm,
-    "batch_norm": _of_batch_norm,
-}
-
-
-def _conv_sizes(model: nn.Module, x: Images) -> tuple[Any, Any]:
-    """Sizes of convolutions' outputs, and which tokens stand for no patch."""
-    record = ForwardRecord("conv2d")
-    with forward_hooks(record.hooks(model)), record:
-        forward(model, two_versions(x))
-    tokens = [made.shape[1] for made in record.before_attention if made.dim() == 3]
-    return record.sizes, record.extra_tokens(tokens[-1]) if tokens else None
-
-
-def _unit(maps: Tensor, over: tuple[int, ...]) -> Tensor:
-    low, high = maps.amin(over, keepdim=True), maps.amax(over, keepdim=True)
-    return (maps - low) / torch.where(high > low, high - low, 1)

@@ -7,23 +7,23 @@ elsewhere. Its options are those of its constructor and of `attribute`. Captum i
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
-from uproar.errors import BadInput, BadShape, NotApplicable, one_line
-from uproar.estimators.captum_classes import PREFIX, captum_class, captum_package, class_options, parameters
+from uproar.errors import BadInput, BadShape, NotApplicable, one_line, unknown
 from uproar.estimators.class_scores import rows_for
-from uproar.estimators.layers import last_conv_layer, module_named
+from uproar.estimators.layers import LayerName, last_conv_layer, module_named
 from uproar.estimators.registry import Context
-from uproar.models.borrow import borrowed
-from uproar.models.forward import returning_scores
+from uproar.models.forward import borrowed, returning_scores
 from uproar.registry import Entry
 from uproar.seeds import seeded_generators
 from uproar.types import Images, Labels, RawMaps
@@ -56,35 +56,22 @@ def captum_entry(name: str) -> Entry:
     user = "" if cls.__module__.startswith("captum.") else cls.__module__
     estimate.__module__ = user or estimate.__module__
     estimate.__doc__ = f"{cls.__name__} as Captum has it."
-    estimate.__signature__ = _signature(options)  # type: ignore[attr-defined]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    inputs = [inspect.Parameter(given, kind) for given in ("model", "x", "target", "context")]
+    estimate.__signature__ = inspect.Signature([*inputs, *options.values()])  # type: ignore[attr-defined]
     estimate.__annotations__ = {name: parameter.annotation for name, parameter in options.items()}
-    return Entry("estimator", PREFIX + short, estimate, _facts(cls), user, installed=user not in ("", "__main__"))
-
-
-def _facts(cls: Any) -> dict[str, Any]:
-    """The facts an estimator declares; the version is Captum's, so that results of another are not taken for its."""
     captum = captum_package()
-    layered = issubclass(cls, captum.attr.LayerAttribution)
-    return {
+    facts = {
         "role": "estimator",
-        "passes": _passes,
+        "passes": lambda **given: float(given.get("n_steps") or given.get("n_samples") or 1),
         "needs": "what Captum's class needs",
         "model": True,
-        "channels": not layered,
-        "version": captum.__version__,
+        "channels": not issubclass(cls, captum.attr.LayerAttribution),
+        "version": captum.__version__,  # results of another one are not taken for its
         "formula": f"captum.attr.{cls.__name__}",
         "fails": "hooks see modules only: a ReLU called as a function, or used twice, is missed",
     }
-
-
-def _passes(**options: Any) -> float:
-    return float(options.get("n_steps") or options.get("n_samples") or 1)
-
-
-def _signature(options: Mapping[str, inspect.Parameter]) -> inspect.Signature:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    inputs = [inspect.Parameter(name, kind) for name in ("model", "x", "target", "context")]
-    return inspect.Signature([*inputs, *options.values()])
+    return Entry("estimator", PREFIX + short, estimate, facts, user, installed=user not in ("", "__main__"))
 
 
 def _estimated(
@@ -106,8 +93,15 @@ def _estimated(
         try:
             method = cls(returning_scores(model, x[:2]), **built)
             if cls.__module__.startswith("captum.") and cls.__name__ in _TOGETHER:
-                return in_batches(batch, x, target, size=_rows(x, options))
-            return _one_by_one(batch, x, target, context, cls.__name__)
+                # the copies that Captum makes of each image stay within memory
+                return in_batches(
+                    batch, x, target, size=max(2, rows_for(x) // options.get("perturbations_per_eval", 1))
+                )
+            maps = []
+            for i, stream in enumerate(context.draws.streams(PREFIX + cls.__name__)):
+                with seeded_generators(stream.initial_seed()):  # Captum draws from the global generators
+                    maps.append(batch(x[i : i + 1], target[i : i + 1]))
+            return torch.cat(maps)
         except (AssertionError, NotImplementedError, TypeError) as error:
             if isinstance(error, TypeError) and not _refused_by_captum(error):
                 raise
@@ -158,22 +152,6 @@ def _baselines(given: float | str, x: Images, context: Context, several: bool) -
     return colour.expand(2 if several else 1, *x.shape[1:])
 
 
-def _rows(x: Images, options: Mapping[str, Any]) -> int:
-    """Images at once, so that the copies Captum makes of each stay within memory."""
-    return max(2, rows_for(x) // options.get("perturbations_per_eval", 1))
-
-
-def _one_by_one(
-    batch: Callable[[Tensor, Tensor], Tensor], x: Images, target: Labels, context: Context, purpose: str
-) -> Tensor:
-    """Image after image, each with random numbers of its own: Captum draws from the global generators."""
-    maps = []
-    for i, stream in enumerate(context.draws.streams(PREFIX + purpose)):
-        with seeded_generators(stream.initial_seed()):
-            maps.append(batch(x[i : i + 1], target[i : i + 1]))
-    return torch.cat(maps)
-
-
 def _image_maps(attributions: Tensor, x: Images, layered: bool) -> Tensor:
     """Attributions to the image as they are; those to a layer summed over channels, at the image's size."""
     attributions = attributions.detach()
@@ -198,3 +176,112 @@ def _unmarked(model: nn.Module) -> Iterator[None]:
         for module, names in before.items():
             for name in set(vars(module)) - names:
                 delattr(module, name)
+
+
+# Which classes of Captum explain an image's class, and which of their arguments can be written in an expression.
+
+
+PREFIX = "captum:"
+
+_MODEL = {"forward_func", "model"}
+_GIVEN = {"inputs", "target"} | _MODEL
+_FIXED = frozenset(
+    [
+        *("additional_forward_args", "custom_attribution_func", "device_ids", "grad_kwargs", "internal_batch_size"),
+        *("interpretable_model", "layer_mask", "perturb_func", "return_convergence_delta", "return_input_shape"),
+        *("show_progress", "similarity_func", "verbose"),
+    ]
+)
+"""Arguments that cannot be written in an expression or do not change the map: Captum's defaults hold."""
+
+_REFUSED = {
+    "FeaturePermutation": "it exchanges values between the images of a batch",
+    "LayerFeaturePermutation": "it exchanges values between the images of a batch",
+    "LimeBase": "it needs functions as arguments; take captum:Lime",
+    "NeuronConductance": "it explains a neuron, not a class",
+    "NoiseTunnel": "write sg(...), sg_sq(...) or var(...) around an estimator instead",
+}
+
+Baselines = float | Literal["mean", "train"] | None
+Sides = Annotated[int, Field(ge=1)] | tuple[int, ...]
+
+_HINTS: dict[str, Any] = {
+    "layer": LayerName | None,
+    "baselines": Baselines,
+    "layer_baselines": float | None,
+    "feature_mask": Annotated[int, Field(ge=1)] | None,
+    "sliding_window_shapes": Sides,
+    "strides": Sides | None,
+}
+
+
+def captum_package() -> Any:
+    """The package, or one sentence on how to get it."""
+    try:
+        importlib.import_module("captum.attr")
+    except ImportError:
+        raise BadInput("Estimators called captum:... need the package captum: pip install captum") from None
+    return importlib.import_module("captum")
+
+
+def captum_class(name: str) -> Any:
+    """The class; a name nobody knows is refused with names that are near."""
+    attr = captum_package().attr
+    if name in _REFUSED:
+        raise BadInput(f"captum:{name} cannot be used as an estimator: {_REFUSED[name]}.")
+    module, _, last = name.rpartition(".")
+    if module:
+        return _imported(module, last, attr.Attribution)
+    cls = getattr(attr, name, None)
+    if not _usable(cls, attr.Attribution):
+        usable = [PREFIX + known for known, each in vars(attr).items() if _usable(each, attr.Attribution)]
+        raise unknown("Captum class", PREFIX + name, usable)
+    return cls
+
+
+def _imported(module: str, last: str, base: type) -> Any:
+    try:
+        cls = getattr(importlib.import_module(module), last)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(f"captum:{module}.{last} cannot be imported: {one_line(error)}") from error
+    if not _usable(cls, base):
+        raise BadInput(
+            f"captum:{module}.{last} must be a class of captum.attr.Attribution that takes a model, and whose "
+            "attribute(inputs, target=...) explains a class."
+        )
+    return cls
+
+
+def _usable(cls: Any, base: type) -> bool:
+    """Whether this class takes a model, and images with a target."""
+    if not inspect.isclass(cls) or not issubclass(cls, base) or cls.__name__ in _REFUSED:
+        return False
+    attribute = parameters(getattr(cls, "attribute", None))
+    takes_model = _MODEL & set(parameters(cls.__init__))
+    return bool(takes_model) and {"inputs", "target"} <= set(attribute)
+
+
+def parameters(function: Any) -> dict[str, inspect.Parameter]:
+    """The named arguments of a method; none where there is no method."""
+    if function is None:
+        return {}
+    plain = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    arguments = inspect.signature(function).parameters
+    return {name: p for name, p in arguments.items() if p.kind not in plain and name != "self"}
+
+
+def class_options(cls: Any) -> dict[str, inspect.Parameter]:
+    """What can be said in an expression, with types that refuse what is plainly wrong."""
+    arguments = {**parameters(cls.__init__), **parameters(cls.attribute)}
+    options: dict[str, inspect.Parameter] = {}
+    for name, parameter in arguments.items():
+        default = None if name == "layer" else parameter.default
+        if name == "baselines" and default is parameter.empty:
+            default = "train"  # where many baselines are wanted, the training images are the data they stand for
+        plain = default is parameter.empty or isinstance(default, bool | int | float | str | None)
+        if plain and name not in _GIVEN | _FIXED:
+            hint: Any = type(default) if isinstance(default, bool | float | str) else Any
+            hint = Annotated[int, Field(ge=1)] if type(default) is int else hint
+            hint = _HINTS.get(name, hint)
+            options[name] = parameter.replace(kind=parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    return options

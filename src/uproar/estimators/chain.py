@@ -110,7 +110,12 @@ class Chain:
     def identity(self) -> dict[str, Any]:
         """What two chains share that give the same numbers."""
         raw = _by_content(self.raw)
-        versions = {new.name: _version(old.name) for old, new in zip(self.raw.walk(), raw.walk(), strict=True)}
+        versions = {}
+        for old, new in zip(self.raw.walk(), raw.walk(), strict=True):
+            entry = estimators[old.name]
+            of = entry.facts.get("of")  # what it is made from counts where that is a user's
+            inner = estimators[of].code if of else ""
+            versions[new.name] = f"{entry.version} of {inner}" if inner else entry.version
         own = {f.name: code for f in self.filters if (code := estimators[f.name].code)}
         return {
             "raw": str(raw),
@@ -236,14 +241,6 @@ def _by_content(call: Call) -> Call:
     return Call(name, tuple(map(_by_content, call.args)), call.options)
 
 
-def _version(name: str) -> Any:
-    """The version of an estimator, and of the one it is made from where that is a user's."""
-    entry = estimators[name]
-    of = entry.facts.get("of")
-    inner = estimators[of].code if of else ""
-    return f"{entry.version} of {inner}" if inner else entry.version
-
-
 def _one_argument(call: Call) -> None:
     if len(call.args) != 1:
         got = "nothing" if not call.args else f"{len(call.args)} things"
@@ -265,29 +262,18 @@ def _complete(call: Call, outermost: bool = False) -> Call:
     elif call.args:
         raise BadInput(f"{call.name} takes options such as name=value, not {call.args[0]}.")
     inner = tuple(_complete(arg) for arg in call.args)
+    facts = {each.name: estimators[each.name].facts for arg in inner for each in arg.walk()}
     if role == "classes":
-        _depends_on_class(call, inner[0])
-    if role == "ensemble":
-        _can_be_made_again(call, inner[0])
+        asks = any(each.get("model", False) and each.get("by_class", True) for each in facts.values())
+        if any(each["role"] == "classes" for each in facts.values()) or not asks:
+            raise BadInput(f"{inner[0]} does not depend on the class, so {call.name} has nothing to do.")
+    finished = [name for name, each in facts.items() if each.get("stored") is not None]
+    if role == "ensemble" and finished:
+        raise BadInput(
+            f"{call.name} needs maps of noisy images, but {finished[0]} holds those of the images as they are; "
+            "apply it where the maps are made."
+        )
     return entry.complete(Call(call.name, inner, call.options))
-
-
-def _depends_on_class(call: Call, inner: Call) -> None:
-    """Refuse what has no other map for another class."""
-    facts = [estimators[each.name].facts for each in inner.walk()]
-    asks = any(each.get("model", False) and each.get("by_class", True) for each in facts)
-    if any(each["role"] == "classes" for each in facts) or not asks:
-        raise BadInput(f"{inner} does not depend on the class, so {call.name} has nothing to do.")
-
-
-def _can_be_made_again(call: Call, inner: Call) -> None:
-    """Refuse noisy copies of what is finished."""
-    for each in inner.walk():
-        if estimators[each.name].facts.get("stored") is not None:
-            raise BadInput(
-                f"{call.name} needs maps of noisy images, but {each.name} holds those of the images as they are; "
-                "apply it where the maps are made."
-            )
 
 
 def _plain(call: Call) -> Call:

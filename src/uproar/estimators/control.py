@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Annotated, Literal, get_args
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators.registry import Context, direct, estimator, estimators, postprocess
 from uproar.estimators.transforms import gaussian
-from uproar.models.redraw import redrawn_copies
+from uproar.models.copies import redrawn_copies
 from uproar.removal.fill import correlate, gaussian_kernel
 from uproar.removal.order import count
 from uproar.seeds import Draws
@@ -240,91 +239,43 @@ def degraded(
     """
     if context.truth is None:
         raise NotApplicable("the important pixels of this task are not known")
-    truth = context.truth.float().cpu()  # as the draws are
-    if level == 0:
-        return truth[:, None].to(x)
-    return _DEGRADE[kind](truth, level, context.draws, x, target.cpu())[:, None].to(x)
+    truth, draws = context.truth.float().cpu(), context.draws  # on the CPU, as the draws are
+    return (truth if level == 0 else _degraded(truth, kind, level, draws, x, target))[:, None].to(x)
 
 
-def _noise(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
-    return truth + 2 * level * draws.normal("degraded noise", *truth.shape[1:])
-
-
-def _shift(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
-    """As many pixels as are dropped, from a copy moved on the torus: up, down, left or right by chance."""
-    direction = (draws.uniform("degraded direction") * 4).long().tolist()
-    moved = []
-    for one, way in zip(truth, direction, strict=True):
-        axis, sign = way // 2, 1 - 2 * (way % 2)
-        moved.append(one.roll(sign * max(1, round(one.shape[axis] / 4)), axis))
-    return _replaced(truth, level, draws, draws.uniform("degraded moved", *truth.shape[1:]) - torch.stack(moved))
-
-
-def _blur(truth: Tensor, level: float, *_: object) -> Tensor:
-    return gaussian(truth, sigma=level * min(truth.shape[1:]) / 4)
-
-
-def _missing(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
-    return truth * ~_chosen(truth, level, draws)
-
-
-def _extra(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
-    others = draws.uniform("degraded extra", *truth.shape[1:]).masked_fill(truth > 0, torch.inf)
-    return truth + _first(others, (level**2 * (1 - truth).sum((1, 2))).round().long())
-
-
-def _sign(truth: Tensor, level: float, draws: Draws, *_: Tensor) -> Tensor:
-    return torch.where(_chosen(truth, level, draws), -truth, truth)
-
-
-def _encoder(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tensor) -> Tensor:
-    """As many pixels as are dropped, nearest to the place of the class on the edge."""
-    h, w = truth.shape[1:]
-    distance = distance_from_class_place(h, w, target).view_as(truth)
-    return _replaced(truth, level, draws, distance)
-
-
-def _leak(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tensor) -> Tensor:
-    """All of the truth, and others nearest to the place of the class on the edge."""
-    h, w = truth.shape[1:]
-    others = distance_from_class_place(h, w, target).view_as(truth).to(truth).masked_fill(truth > 0, torch.inf)
-    return truth + _first(others, (level * truth.sum((1, 2))).round().long())
-
-
-def _edges(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tensor) -> Tensor:
-    """As many pixels as are dropped, with the strongest edges."""
-    return _replaced(truth, level, draws, -sobel(nn.Identity(), x, target)[:, 0].cpu())
-
-
-def _contrast(truth: Tensor, level: float, *_: object) -> Tensor:
-    return truth + level * (1 - truth)
-
-
-_DEGRADE: dict[str, Callable[..., Tensor]] = {
-    "noise": _noise,
-    "shift": _shift,
-    "blur": _blur,
-    "missing": _missing,
-    "extra": _extra,
-    "sign": _sign,
-    "encoder": _encoder,
-    "edges": _edges,
-    "contrast": _contrast,
-    "leak": _leak,
-}
-
-
-def _replaced(truth: Tensor, level: float, draws: Draws, order: Tensor) -> Tensor:
-    """A share of the important pixels dropped, and as many others marked, those with the lowest `order`."""
-    dropped = _chosen(truth, level, draws)
-    others = order.to(truth).masked_fill(truth > 0, torch.inf)
-    return truth * ~dropped + _first(others, dropped.sum((1, 2)))
-
-
-def _chosen(truth: Tensor, level: float, draws: Draws) -> Tensor:
-    """A share of the important pixels by chance, bool; higher levels contain lower ones."""
-    order = draws.uniform("degraded pixels", *truth.shape[1:]).masked_fill(truth == 0, torch.inf)
-    return _first(order, (level * truth.sum((1, 2))).round().long()).bool()
+def _degraded(truth: Maps, kind: Kind, level: float, draws: Draws, x: Images, target: Labels) -> Maps:
+    size = truth.shape[1:]
+    if kind == "noise":
+        return truth + 2 * level * draws.normal("degraded noise", *size)
+    if kind == "blur":
+        return gaussian(truth, sigma=level * min(size) / 4)
+    if kind == "contrast":
+        return truth + level * (1 - truth)
+    if kind == "extra":
+        others = draws.uniform("degraded extra", *size).masked_fill(truth > 0, torch.inf)
+        return truth + _first(others, (level**2 * (1 - truth).sum((1, 2))).round().long())
+    # a share of the important pixels by chance; higher levels contain lower ones
+    order = draws.uniform("degraded pixels", *size).masked_fill(truth == 0, torch.inf)
+    counts = (level * truth.sum((1, 2))).round().long()
+    chosen = _first(order, counts).bool()
+    if kind == "missing":
+        return truth * ~chosen
+    if kind == "sign":
+        return torch.where(chosen, -truth, truth)
+    # as many others as are chosen, those with the lowest numbers here, are marked
+    if kind == "shift":
+        ways = (draws.uniform("degraded direction") * 4).long().tolist()  # up, down, left or right on the torus
+        moved = [
+            each.roll((1 - 2 * (way % 2)) * max(1, round(each.shape[way // 2] / 4)), way // 2)
+            for each, way in zip(truth, ways, strict=True)
+        ]
+        others = draws.uniform("degraded moved", *size) - torch.stack(moved)
+    elif kind == "edges":
+        others = -sobel(nn.Identity(), x, target)[:, 0].cpu()
+    else:  # encoder and leak: nearest to the place of the class on the edge
+        others = distance_from_class_place(size[0], size[1], target.cpu()).view_as(truth)
+    added = _first(others.to(truth).masked_fill(truth > 0, torch.inf), counts)
+    return truth + added if kind == "leak" else truth * ~chosen + added
 
 
 def _first(order: Tensor, counts: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadShape, NotApplicable
-from uproar.estimators.attention import explicit_attention, explicit_multi_head, multi_head_arguments
 from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, image_dependent, with_backward
 from uproar.estimators.class_scores import input_gradient, sum_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
@@ -64,7 +63,10 @@ def max_pooled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         here, there = (half.flatten(-2) for half in a.chunk(2))
         after, before = (half.flatten(-2) for half in out.chunk(2))
         now, then = (half.flatten(-2) for half in places.chunk(2))
-        now, then = _shared(here, there, after, before, now, then)
+        # where a place is a maximum in both it is taken for both: of several equal maxima (every window of a uniform
+        # baseline) the first would be named, wherever the image changed
+        then = torch.where(there.gather(-1, now) == before, now, then)
+        now = torch.where(here.gather(-1, then) == after, then, now)
         arriving = gradient.chunk(2)[0].flatten(-2)
         top = torch.maximum(after, before)
         amount = torch.zeros_like(here).scatter_add(-1, now, arriving * (top - before))
@@ -76,17 +78,6 @@ def max_pooled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         return (for_images(slope.view_as(a.chunk(2)[0])),)
 
     return with_backward(out, back, args[0])
-
-
-def _shared(
-    here: Tensor, there: Tensor, after: Tensor, before: Tensor, now: Tensor, then: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Places of the maxima in the image and in the baseline, the same place where one is a maximum in both.
-
-    Of several equal maxima (every window of a uniform baseline) the first would be named, wherever the image changed.
-    """
-    then = torch.where(there.gather(-1, now) == before, now, then)
-    return torch.where(here.gather(-1, then) == after, then, now), then
 
 
 def for_images(gradient: Tensor) -> Tensor:
@@ -140,19 +131,10 @@ def _layer_norm(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     return out if given.get("bias") is None else out + given["bias"]
 
 
-def _run(func: Callable, *args: Any, **kwargs: Any) -> Any:
-    rule = TRANSFORMER_RULES.get(func.__name__)
-    return rule(func, args, kwargs) if rule and image_dependent(args, kwargs) else func(*args, **kwargs)
-
-
 TRANSFORMER_RULES: dict[str, Rule] = {
     "softmax": _softmax,
     "layer_norm": _layer_norm,
     **dict.fromkeys(("matmul", "__matmul", "bmm"), _matrix_product),
-    "scaled_dot_product_attention": lambda func, args, kwargs: explicit_attention(_run, *args, **kwargs)[0],
-    "multi_head_attention_forward": lambda func, args, kwargs: explicit_multi_head(
-        _run, *args, **multi_head_arguments(kwargs)
-    ),
 }
 """By operation, without trailing underscores."""
 
@@ -288,17 +270,13 @@ def contributions(model: nn.Module, x: Images, start: Images, target: Labels, po
     (multipliers,) = torch.autograd.grad(scores, both, for_images(torch.ones_like(scores[:n])))
     maps = multipliers[:n].contiguous() * (x - start)
     if pooling == "rescale":
-        _check_sum(maps, scores.detach())
+        # rows of images and of baselines that did not stay apart in the model show in the sum
+        after, before = scores.detach().chunk(2)
+        parts = maps.flatten(1)
+        size = parts.abs().sum(1) + after.abs() + before.abs()
+        if bool(((parts.sum(1) - (after - before)).abs() > 1e-3 * size).any()):
+            raise NotApplicable("deep_lift's parts do not sum to the difference in score for this model")
     return maps
-
-
-def _check_sum(maps: Tensor, scores: Tensor) -> None:
-    """Refuse a model in which rows of images and of baselines did not stay apart: the sum gives it away."""
-    after, before = scores.chunk(2)
-    parts = maps.flatten(1)
-    size = parts.abs().sum(1) + after.abs() + before.abs()
-    if bool(((parts.sum(1) - (after - before)).abs() > 1e-3 * size).any()):
-        raise NotApplicable("deep_lift's parts do not sum to the difference in score for this model")
 
 
 def _references(context: Context, x: Images) -> Any:

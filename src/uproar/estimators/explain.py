@@ -17,8 +17,7 @@ from uproar.estimators.registry import Context, estimators, run
 from uproar.estimators.transforms import add_noise
 from uproar.expression import Call
 from uproar.guard import guarded_call, is_builtin
-from uproar.models.borrow import borrowed
-from uproar.models.forward import ScoresOnly, forward
+from uproar.models.forward import ScoresOnly, borrowed, forward
 from uproar.models.output_kind import (
     SOFTMAX,
     Output,
@@ -98,22 +97,20 @@ class SharedMaps:
         """Mean and variance over noisy copies; the first to ask pays for all that share the noise."""
         noise, base = noise_of(call), call.args[0]
         if (noise, base) not in self.moments:
-            bases = self._bases(noise) or [base]
+            samples: Any = dict(noise.options)["samples"]
+            # what all chains want under this noise, each once
+            ensembles = [each for wanted in self.wanted for each in _outer_ensembles(wanted)]
+            bases = list(dict.fromkeys(each.args[0] for each in ensembles if noise_of(each) == noise)) or [base]
             moments = in_batches(
                 lambda x, target, context: self._noisy(noise, bases, x, target, context),
                 self.x,
                 self.target,
                 self.context,
-                size=_images_together(noise, self.x),
+                size=max(2, rows_for(self.x) // samples),
             )
             for i, each in enumerate(bases):
                 self.moments[noise, each] = moments[2 * i], moments[2 * i + 1]
         return self.moments[noise, base]
-
-    def _bases(self, noise: Call) -> list[Call]:
-        """What is wanted under this noise, by all chains, each once."""
-        calls = [call for wanted in self.wanted for call in _outer_ensembles(wanted)]
-        return list(dict.fromkeys(c.args[0] for c in calls if noise_of(c) == noise))
 
     def _noisy(self, noise: Call, bases: list[Call], x: Images, target: Labels, context: Context) -> tuple[Tensor, ...]:
         """Mean and variance of the maps of every base, one after the other, for a few images."""
@@ -153,20 +150,6 @@ class _Moments:
         return self.first + shift, (self.squares / self.count - shift.square()).clamp_min(0)
 
 
-def _images_together(noise: Call, x: Images) -> int:
-    """How many images have all their noisy copies in one pass."""
-    samples: Any = dict(noise.options)["samples"]
-    return max(2, rows_for(x) // samples)
-
-
-def takes_softmax(call: Call) -> bool:
-    """Whether a map follows the probability of a class rather than its score."""
-    return any(
-        estimators[leaf.name].facts.get("softmax", False) or dict(leaf.options).get("score") == "probability"
-        for leaf in call.walk()
-    )
-
-
 def output_for(
     model: nn.Module, x: Images, chains: Sequence[Chain], batch_size: int = BATCH, output: Output = "auto"
 ) -> OutputKind:
@@ -175,7 +158,10 @@ def output_for(
     Where nothing was said and no chain needs probabilities, the model is not asked, and its scores are explained as
     they are. A chain that does not serve the kind is refused by name.
     """
-    if output == "auto" and not any(takes_softmax(chain.raw) for chain in chains):
+    leaves = [leaf for chain in chains for leaf in chain.leaves]
+    probable = [leaf for leaf in leaves if dict(leaf.options).get("score") == "probability"]
+    probable += [leaf for leaf in leaves if estimators[leaf.name].facts.get("softmax", False)]
+    if output == "auto" and not probable:
         return SOFTMAX
     answers = predict(model, x, batch_size)
     kind = recognise_output(model, x, answers, output, sum_tolerance(model))

@@ -80,7 +80,8 @@ def extremal_perturbation(
     depth = max(2.0, 20 * min(h, w) / 224) if blur is None else blur
 
     def some(x: Images, target: Labels, blank: Images) -> RawMaps:
-        levels = faded(x, blank) if perturbation == "fade" else blurred(x, blank, depth)
+        # what lies between nothing and all of the image is linear where it fades: two levels are exact
+        levels = torch.stack([blank, x], 1) if perturbation == "fade" else blurred(x, blank, depth)
         return best_masks(model, levels, target, search).sum(1, keepdim=True)
 
     blank = baseline_image(x, fill, context)
@@ -93,11 +94,6 @@ def scaled_mesh(h: int, w: int, step: int | None, sigma: float | None) -> Mesh:
     side = min(h, w)
     step = max(1, round(side / 32)) if step is None else step
     return Mesh(h, w, step, float(max(1, round(3 * side / 32))) if sigma is None else sigma)
-
-
-def faded(x: Images, blank: Images) -> Float[Tensor, "n 2 c h w"]:
-    """Nothing and everything of the image: what is in between is linear, so that two levels are exact."""
-    return torch.stack([blank, x], 1)
 
 
 def blurred(x: Images, blank: Images, depth: float) -> Float[Tensor, "n l c h w"]:
@@ -245,7 +241,8 @@ class _SmoothMaximum(torch.autograd.Function):
         rows, columns = (size - window + 1 for size in around.shape[1:])
         top = around.new_zeros(len(around), *kernel.shape[1:], rows, columns)
         bottom = torch.zeros_like(top)
-        for y, z, weight in _window(kernel, window):
+        for place, weight in enumerate(kernel[:, :, :, None, None]):
+            y, z = divmod(place, window)
             value = around[:, None, None, y : y + rows, z : z + columns] * weight
             power = (value - 1).mul_(INVERSE_TEMPERATURE).exp_()
             bottom += power
@@ -262,14 +259,10 @@ class _SmoothMaximum(torch.autograd.Function):
         out = torch.zeros_like(around)
         rest = 1 - INVERSE_TEMPERATURE * (mask - 1)
         gradient = (gradient / bottom).contiguous()
-        for y, z, weight in _window(kernel, ctx.window):
+        for place, weight in enumerate(kernel[:, :, :, None, None]):
+            y, z = divmod(place, ctx.window)
             part = around[:, None, None, y : y + rows, z : z + columns] * weight
             power = part.sub_(1).mul_(INVERSE_TEMPERATURE).exp()
             part.add_(rest).mul_(power).mul_(gradient).mul_(weight)
             out[:, y : y + rows, z : z + columns] += part.sum((1, 2))
         return out, None, None
-
-
-def _window(kernel: Tensor, window: int) -> list[tuple[int, int, Tensor]]:
-    places = [divmod(k, window) for k in range(window * window)]
-    return [(y, z, part[:, :, None, None]) for (y, z), part in zip(places, kernel, strict=True)]

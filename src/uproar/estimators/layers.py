@@ -12,7 +12,8 @@ the last block where a class token gives the scores, the norm behind the last bl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -25,7 +26,10 @@ from torch.overrides import TorchFunctionMode
 from uproar.errors import BadInput, NotApplicable, unknown
 from uproar.estimators.attention import FUSED, MULTI_HEAD, SOFTMAX, Size, TokenGrid, grid_of, is_attention
 from uproar.estimators.backward_rules import graph
+from uproar.estimators.chain import Chain
 from uproar.estimators.class_scores import class_scores
+from uproar.estimators.registry import estimators
+from uproar.models.forward import CopiedViews, borrowed, forward, in_model_dtype
 from uproar.types import Images, Labels
 
 LayerName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
@@ -79,24 +83,8 @@ def with_first_tensor(output: Any, tensor: Tensor) -> Any:
     return (tensor, *output[1:]) if isinstance(output, tuple) else tensor
 
 
-@dataclass(frozen=True)
-class LayerGradient:
-    """A layer's feature maps and the gradient of the target score in them, both (n, k, rows, columns)."""
-
-    name: str
-    grid: TokenGrid
-    features: Tensor
-    gradient: Tensor
-
-
 def layer_gradient(model: nn.Module, x: Images, target: Labels, layer: str | None) -> tuple[Tensor, Tensor]:
     """The feature maps of a layer and the gradient of the target score in them, both (n, k, rows, columns)."""
-    gradient = gradient_at(model, x, target, layer)
-    return gradient.features, gradient.gradient
-
-
-def gradient_at(model: nn.Module, x: Images, target: Labels, layer: str | None) -> LayerGradient:
-    """As `layer_gradient`, with the layer's name and grid."""
     name = default_layer(model, x) if layer is None else layer
     x = x.detach().clone(memory_format=torch.channels_last)
     with torch.enable_grad(), captured(module_named(model, name)) as kept:
@@ -108,8 +96,7 @@ def gradient_at(model: nn.Module, x: Images, target: Labels, layer: str | None) 
         (gradient,) = torch.autograd.grad(total, output, allow_unused=True)
     if gradient is None:
         raise BadInput(f"The scores do not depend on layer {name!r}; name another layer.")
-    features, gradient = (grid.maps(part).contiguous() for part in (output.detach(), gradient))
-    return LayerGradient(name, grid, features, gradient)
+    return grid.maps(output.detach()).contiguous(), grid.maps(gradient).contiguous()
 
 
 def layer_grid(model: nn.Module, x: Images, name: str, output: Any) -> TokenGrid:
@@ -121,8 +108,10 @@ def layer_grid(model: nn.Module, x: Images, name: str, output: Any) -> TokenGrid
         record, _ = recorded(model, two_versions(x))
         grid = grid_of(output, len(x), _size(x), record.sizes, record.extra_tokens(output.shape[1]))
     if grid is None:
+        shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        shape = "never made" if output is None else shape
         raise BadInput(
-            f"The output of layer {name!r} is {_described(output)}, and feature maps (n, k, rows, columns) or a token "
+            f"The output of layer {name!r} is {shape}, and feature maps (n, k, rows, columns) or a token "
             "for every patch are needed; name another layer."
         )
     return grid
@@ -166,7 +155,7 @@ def _last_conv_layer(record: ForwardRecord, reached: set[Any]) -> str:
     """A module that is called several times stands where its last call was."""
     if not record.convolutions:
         raise NotApplicable("a convolution is needed, and none was met in this model")
-    used = [i for i, made in enumerate(record.convolutions) if _places(made) > 1 and made.grad_fn in reached]
+    used = [i for i, made in enumerate(record.convolutions) if made.shape[-2:].numel() > 1 and made.grad_fn in reached]
     if not used:
         raise NotApplicable("all convolutions of this model see a single place, so there is nothing to rank")
     size = record.convolutions[used[-1]].shape[2:]
@@ -295,11 +284,240 @@ def _size(x: Images) -> Size:
     return x.shape[2], x.shape[3]
 
 
-def _places(made: Tensor) -> int:
-    return made.shape[-2] * made.shape[-1]
+# Feature maps inside a network: which there are, one chosen by a rule, and what passes through it changed.
+#
+# Modules are known by their place in `model.named_modules()`, which is the same whenever the model is built.
 
 
-def _described(output: Any) -> str:
-    if output is None:
-        return "never made"
-    return str(tuple(output.shape)) if isinstance(output, Tensor) else type(output).__name__
+@dataclass(frozen=True)
+class FeatureMap:
+    """The output of a module that is called once per forward pass: (n, channels, rows, columns)."""
+
+    name: str
+    module: nn.Module
+    shape: tuple[int, ...]
+    convolutions: int
+    """How many convolutions were done when it was ready."""
+
+
+def feature_maps(model: nn.Module, x: Images, with_places: bool = False) -> list[FeatureMap]:
+    """All feature maps made after a convolution, in the order in which they are ready: the last is the deepest.
+
+    `with_places`: those larger than one pixel, refused where there is none; a transformer's patches do not count.
+    """
+    record = ForwardRecord("conv2d")
+    # no second call here, in which every module would be met twice
+    with forward_hooks(record.hooks(model)), torch.no_grad(), record, CopiedViews():
+        model(in_model_dtype(model, x))
+    modules = dict(model.named_modules())
+    maps = [
+        FeatureMap(name, modules[name], tuple(made.shape[1:]), count)
+        for name, ((made, count), *more) in record.calls.items()
+        if count and not more and isinstance(made, Tensor) and made.dim() == 4
+    ]
+    if not with_places:
+        return maps
+    record.refuse_transformer()
+    if not maps:
+        raise NotApplicable("a convolution is needed, and none was met in this model")
+    spatial = [each for each in maps if min(each.shape[1:]) > 1]
+    if not spatial:
+        raise NotApplicable("all feature maps of this model are a single pixel")
+    return spatial
+
+
+def named_feature_map(model: nn.Module, x: Images, name: str) -> FeatureMap:
+    """The feature map of the module with this name."""
+    module_named(model, name)
+    for feature_map in feature_maps(model, x):
+        if feature_map.name == name:
+            return feature_map
+    raise NotApplicable(
+        f"the layer {name!r} does not make one feature map (n, c, h, w) per forward pass after a convolution"
+    )
+
+
+def middle_feature_map(model: nn.Module, x: Images) -> FeatureMap:
+    """The deepest feature map that is still fine enough, with a convolution after it.
+
+    Fine enough: an eighth of the image's sides and 8 pixels, or a quarter of the sides of an image under 32 pixels;
+    where none is, the finest is taken. Only places that everything must pass are considered: not those inside a
+    residual branch, where the shortcut goes around.
+    """
+    maps = feature_maps(model, x, with_places=True)
+    last = max(each.convolutions for each in maps)
+    before = [each for each in maps if each.convolutions < last] or maps
+    fine = [
+        each
+        for each in before
+        if all(a >= max(b / 8, min(8, b / 4)) for a, b in zip(each.shape[1:], x.shape[2:], strict=True))
+    ]
+    deepest = _deepest_cut(model, x, fine) or _deepest_cut(
+        model, x, sorted(before, key=lambda each: each.shape[1] * each.shape[2])
+    )
+    if deepest is None:
+        raise NotApplicable("no feature map holds all information on the image; name a layer")
+    return deepest
+
+
+def bottleneck_layers(model: nn.Module, x: Images) -> list[str]:
+    """The one layer that information bottlenecks are put behind where none is named."""
+    return [middle_feature_map(model, x).name]
+
+
+def pyramid_layers(model: nn.Module, x: Images) -> list[str]:
+    """The layers that a branch learns from where none are named."""
+    return [each.name for each in pyramid(model, x, 3)]
+
+
+def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
+    """The deepest feature map of each resolution, finest first: the coarsest `levels`.
+
+    Feature maps inside a residual branch are passed over, as in `middle_feature_map`, and so are those that only pool
+    after the last convolution.
+    """
+    maps = feature_maps(model, x, with_places=True)
+    last = next(i for i, each in enumerate(maps) if each.convolutions == maps[-1].convolutions)
+    ordered = sorted({each.shape[1:] for each in maps[: last + 1]}, key=lambda size: size[0] * size[1])
+    chosen: list[FeatureMap] = []
+    while ordered and len(chosen) < levels:
+        size = ordered.pop(0)
+        deepest = _deepest_cut(model, x, [each for each in maps if each.shape[1:] == size])
+        chosen = [deepest, *chosen] if deepest else chosen
+    if not chosen:
+        raise NotApplicable("no feature map holds all information on the image; name the layers")
+    return chosen
+
+
+def _deepest_cut(model: nn.Module, x: Images, maps: list[FeatureMap]) -> FeatureMap | None:
+    """The last of the feature maps that all information on the image passes through."""
+    return next((each for each in reversed(maps) if is_cut(model, x, each.module)), None)
+
+
+def is_cut(model: nn.Module, x: Images, module: nn.Module) -> bool:
+    """Whether the scores depend on the image through this module's output alone."""
+    with torch.enable_grad(), output_replaced(module, torch.Tensor.detach):
+        x = x.detach().clone().requires_grad_()
+        out = forward(model, x)
+        return not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
+
+
+@contextmanager
+def output_replaced(module: nn.Module, function: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Inside, the rest of the network sees `function(output)` instead of the module's output."""
+    with forward_hooks([(module, lambda _module, _inputs, output: function(output))]):
+        yield
+
+
+def features_at(model: nn.Module, module: nn.Module, x: Images) -> Tensor:
+    """The module's output for these images; what comes after it is not computed."""
+
+    def stop(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        raise _Reached(output)
+
+    try:
+        with forward_hooks([(module, stop)]):
+            forward(model, channels_last(x))
+    except _Reached as reached:
+        return reached.output
+    raise NotApplicable("the layer was not reached in the forward pass")
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """The same numbers in the memory layout whose convolutions do not depend on the number of images."""
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+@contextmanager
+def outputs_kept(modules: list[nn.Module]) -> Iterator[Callable[[], list[Tensor]]]:
+    """Inside, what the modules compute is kept; the function yielded gives their latest outputs."""
+    seen: dict[nn.Module, Tensor] = {}
+
+    def keep(module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        # a copy: the next layer may work in place
+        seen[module] = output.clone()
+
+    with forward_hooks([(module, keep) for module in modules]):
+        yield lambda: [seen[module] for module in modules]
+
+
+class _Reached(Exception):
+    """Ends a forward pass where nothing more is needed."""
+
+    def __init__(self, output: Tensor) -> None:
+        super().__init__()
+        self.output = output
+
+
+# Which layers of a network a method can look at, and which one each family of methods takes by itself.
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A layer by name: its module's class, its output's shape for one image, its grid, and whose default it is."""
+
+    name: str
+    module: str
+    shape: tuple[int, ...]
+    channels: int
+    grid: tuple[int, int]
+    default_of: tuple[str, ...] = ()
+
+
+FAMILIES: dict[str, Callable[[nn.Module, Images], Sequence[str]]] = {
+    "CAM": cam_layers,
+    "iba": bottleneck_layers,
+    "tame": pyramid_layers,
+}
+"""By family of methods: the layers it takes where none is named."""
+
+
+def layer_candidates(model: nn.Module, x: Images) -> tuple[list[Candidate], dict[str, str]]:
+    """The layers whose output has places of the image, in the order made, and why a family has no default."""
+    defaults: dict[str, Sequence[str]] = {}
+    refusals: dict[str, str] = {}
+    with borrowed(model):
+        for family, choose in FAMILIES.items():
+            try:
+                defaults[family] = choose(model, x[:2])
+            except NotApplicable as reason:
+                refusals[family] = str(reason)
+        record, _ = recorded(model, two_versions(x))
+    modules, candidates = dict(model.named_modules()), []
+    for name, calls in record.calls.items():
+        made = first_tensor(calls[-1][0])
+        extra = record.extra_tokens(made.shape[1]) if isinstance(made, Tensor) and made.dim() == 3 else None
+        grid = grid_of(made, 2, (x.shape[2], x.shape[3]), record.sizes, extra)
+        if grid is not None and grid.rows * grid.columns > 1:
+            owners = tuple(family for family, names in defaults.items() if name in names)
+            channels, shape = grid.maps(made).shape[1], tuple(made.shape[1:])
+            candidates.append(
+                Candidate(name, type(modules[name]).__name__, shape, channels, (grid.rows, grid.columns), owners)
+            )
+    return candidates, refusals
+
+
+def chosen_layers(model: nn.Module, x: Images, chains: Sequence[Chain]) -> dict[str, tuple[str, ...]]:
+    """By chain: the layers that its estimators look at, named in it or found by their rule; only chains that do."""
+
+    @functools.cache
+    def found_by(rule: Callable[[nn.Module, Images], Sequence[str]]) -> tuple[str, ...]:
+        try:
+            with borrowed(model):
+                return tuple(rule(model, x[:2]))
+        except NotApplicable:
+            return ()
+
+    layers: dict[str, tuple[str, ...]] = {}
+    for chain in chains:
+        names: list[str] = []
+        for leaf in chain.leaves:
+            rule, options = estimators[leaf.name].facts.get("default_layers"), dict(leaf.options)
+            named: Any = options.get("layer") or options.get("layers")
+            if rule is not None and named:
+                names += [str(named)] if isinstance(named, str | int) else map(str, named)
+            elif rule is not None:
+                names += found_by(rule)
+        if names:
+            layers[chain.name] = tuple(dict.fromkeys(names))
+    return layers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -11,8 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators.attention import Run, explicit_attention, explicit_multi_head, multi_head_arguments
-from uproar.estimators.backward_rules import Interception, Rule, image_dependent, only_moves, with_backward
+from uproar.estimators.backward_rules import Interception, image_dependent, only_moves, scale_and_shift, with_backward
 from uproar.estimators.registry import estimator
 from uproar.types import Images, Labels, RawMaps
 
@@ -138,22 +138,21 @@ class Coherency:
     first: bool = False
 
     def __call__(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
-        return _to_one(self._first(op, a, r) if self.first else self._inner(op, a, r))
-
-    def _inner(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
-        if op.weight is None:
-            return a * op.back(a, _over(r, op.of(a)))
-        up, down = a.clamp_min(0), a.clamp_max(0)
-        for_up = op.back(a, _over(r, op.of(up, 1)), 1)
-        for_down = op.back(a, _over(r, op.of(down, -1)), -1)
-        return up * for_up + down * for_down
-
-    def _first(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
-        low, high = -torch.ones_like(a), torch.ones_like(a)
-        z = op.of(a) - op.of(low, 1) - op.of(high, -1)
-        # the bias alone is what the operation makes of zeros
-        s = _over(r, z - op.of(0 * a, bias=True))
-        return a * op.back(a, s) - low * op.back(a, s, 1) - high * op.back(a, s, -1)
+        if self.first:
+            low, high = -torch.ones_like(a), torch.ones_like(a)
+            z = op.of(a) - op.of(low, 1) - op.of(high, -1)
+            # the bias alone is what the operation makes of zeros
+            s = _over(r, z - op.of(0 * a, bias=True))
+            shared = a * op.back(a, s) - low * op.back(a, s, 1) - high * op.back(a, s, -1)
+        elif op.weight is None:
+            shared = a * op.back(a, _over(r, op.of(a)))
+        else:
+            up, down = a.clamp_min(0), a.clamp_max(0)
+            for_up = op.back(a, _over(r, op.of(up, 1)), 1)
+            for_down = op.back(a, _over(r, op.of(down, -1)), -1)
+            shared = up * for_up + down * for_down
+        total = shared.flatten(1).sum(1).view(-1, *[1] * (shared.dim() - 1))
+        return shared / torch.where(total == 0, 1, total)
 
     def terms(self, terms: Sequence[Tensor], r: Tensor) -> list[Tensor]:
         return [r for _ in terms]
@@ -161,11 +160,6 @@ class Coherency:
 
 def _over(r: Tensor, z: Tensor) -> Tensor:
     return r / torch.where(z == 0, torch.finfo(torch.float32).eps, z)
-
-
-def _to_one(r: Tensor) -> Tensor:
-    total = r.flatten(1).sum(1).view(-1, *[1] * (r.dim() - 1))
-    return r / torch.where(total == 0, 1, total)
 
 
 def _sum(terms: Sequence[Tensor]) -> Tensor:
@@ -176,23 +170,6 @@ def _sum(terms: Sequence[Tensor]) -> Tensor:
 
 
 # rules of layer-wise relevance propagation for transformers, after AttnLRP (Achtibat et al. 2024)
-
-
-def attention_rules(run: Run, epsilon: float) -> dict[str, Rule]:
-    """By operation: softmax, layer norm, matrix products, and attention, which `run` computes step by step."""
-
-    def product(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-        return matrix_product(func, args, kwargs, epsilon)
-
-    return {
-        "softmax": softmax,
-        "layer_norm": layer_norm,
-        **dict.fromkeys(("matmul", "__matmul", "bmm"), product),
-        "scaled_dot_product_attention": lambda func, args, kwargs: explicit_attention(run, *args, **kwargs)[0],
-        "multi_head_attention_forward": lambda func, args, kwargs: explicit_multi_head(
-            run, *args, **multi_head_arguments(kwargs)
-        ),
-    }
 
 
 def softmax(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
@@ -214,10 +191,15 @@ def layer_norm(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     return with_backward(func(args[0].detach(), *args[1:], **plain), lambda r: (r,), args[0])
 
 
-def matrix_product(func: Callable, args: tuple, kwargs: dict[str, Any], epsilon: float) -> Any:
+def matrix_product(epsilon: float, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Half for each factor, in proportion to the products summed; with a constant factor, all for the other."""
     if len(image_dependent(args, kwargs)) < 2:
-        return _with_constant(func, args, kwargs, epsilon)
+        place = next((i for i, each in enumerate(args) if image_dependent(each)), None)
+        if place is None:
+            return func(*args, **kwargs)  # stays in the graph as it is, where it is refused by name
+        op = Affine(lambda t, _w, _b: func(*args[:place], t, *args[place + 1 :], **kwargs))
+        alone, rule = args[place].detach(), Epsilon(epsilon)
+        return with_backward(op.of(alone), lambda r: (rule(op, alone, r),), args[place])
     if args[0].dim() < 3:  # rows of images with rows of images: refused by name
         return func(*args, **kwargs)
     a, b = (part.detach() for part in args)
@@ -231,23 +213,12 @@ def matrix_product(func: Callable, args: tuple, kwargs: dict[str, Any], epsilon:
     return with_backward(value, back, *args)
 
 
-def _with_constant(func: Callable, args: tuple, kwargs: dict[str, Any], epsilon: float) -> Any:
-    place = next((i for i, each in enumerate(args) if image_dependent(each)), None)
-    if place is None:
-        return func(*args, **kwargs)  # stays in the graph as it is, where it is refused by name
-    op = Affine(lambda t, _w, _b: func(*args[:place], t, *args[place + 1 :], **kwargs))
-    a, rule = args[place].detach(), Epsilon(epsilon)
-    return with_backward(op.of(a), lambda r: (rule(op, a, r),), args[place])
-
-
 Composite = Literal["epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"]
 First = Literal["same", "z-box"]
 
-_ACTIVATIONS = tuple(
-    [
-        *("celu", "elu", "gelu", "hardswish", "hardtanh", "leaky_relu", "mish", "prelu", "relu", "relu6", "selu"),
-        *("silu", "tanh"),
-    ]
+_ACTIVATIONS = (
+    *("celu", "elu", "gelu", "hardswish", "hardtanh", "leaky_relu", "mish"),
+    *("prelu", "relu", "relu6", "selu", "silu", "tanh"),
 )
 """Activations that keep zero at zero: relevance passes them unchanged."""
 
@@ -308,26 +279,32 @@ class _Relevance(Interception):
 
     def __init__(self, composite: Composite, first: First, epsilon: float, rows: int) -> None:
         rules: dict[str, Callable] = dict.fromkeys(_ACTIVATIONS, self._activation)
-        rules |= dict.fromkeys(("conv1d", "conv2d", "conv3d"), self._convolution)
+        rules |= dict.fromkeys(("conv1d", "conv2d", "conv3d"), functools.partial(self._weighted, False))
         rules |= dict.fromkeys(("avg_pool2d", "adaptive_avg_pool2d", "mean", "sum"), self._pooling)
         rules |= dict.fromkeys(("mul", "div", "true_divide", "neg"), self._scaling)
         rules |= dict.fromkeys(("add", "sub", "__rsub", "rsub"), self._sum)
-        rules |= {"linear": self._linear, "batch_norm": self._batch_norm}
+        rules |= {"linear": functools.partial(self._weighted, True), "batch_norm": self._batch_norm}
         if composite != "coherency":
-            rules |= attention_rules(self.apply_rule, epsilon)
+            product = functools.partial(matrix_product, epsilon)
+            rules |= {"softmax": softmax, "layer_norm": layer_norm}
+            rules |= dict.fromkeys(("matmul", "__matmul", "bmm"), product)
         super().__init__("lrp", rules, _MAXIMA)
         self.composite, self.first, self.epsilon, self.rows = composite, first, epsilon, rows
-        self.dense, self.rule = _rules(composite, epsilon)
+        proportional, positive = Epsilon(epsilon), AlphaBeta(epsilon, bias=False)
+        by_composite: dict[str, tuple[Any, Any]] = {
+            "epsilon": (proportional, proportional),
+            "z-plus": (positive, positive),
+            "epsilon-plus": (proportional, positive),
+            "alpha1-beta0": (AlphaBeta(epsilon),) * 2,
+            "alpha2-beta1": (AlphaBeta(epsilon, beta=1.0),) * 2,
+            "coherency": (Coherency(),) * 2,
+        }
+        self.dense, self.rule = by_composite[composite]
         self.own_first, self.firsts = first == "z-box" or composite == "coherency", 0
         # the ways back of steps that only normalise pixels
         self.steps: set[Callable] = set()
         # what made an output: its input, the operation, and whether that is a linear layer
         self.made: dict[int, tuple[Tensor, Tensor, Affine, bool]] = {}
-
-    def apply_rule(self, func: Callable, *args: Any, **kwargs: Any) -> Any:
-        """A step of an operation that was taken apart, with the rule for that step."""
-        rule = self.rules.get(func.__name__) if image_dependent(args, kwargs) else None
-        return rule(func, args, kwargs) if rule else func(*args, **kwargs)
 
     def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
         try:
@@ -343,13 +320,8 @@ class _Relevance(Interception):
             )
         return scores
 
-    def _convolution(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        return self._weighted(func, args, kwargs, dense=False)
-
-    def _linear(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        return self._weighted(func, args, kwargs, dense=True)
-
-    def _weighted(self, func: Callable, args: tuple, kwargs: dict[str, Any], dense: bool) -> Tensor:
+    def _weighted(self, dense: bool, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        """A linear layer, which is `dense`, or a convolution."""
         given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
         a, weight, bias = given.pop("input"), given.pop("weight"), given.pop("bias", None)
         if image_dependent(weight, bias):
@@ -380,14 +352,10 @@ class _Relevance(Interception):
 
     def _batch_norm(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         """Scale and shift of each channel, in one with the layer before."""
-        names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
-        given = dict(zip(names, args, strict=False)) | kwargs
-        z, mean, var = args[0], given["running_mean"], given["running_var"]
-        if given.get("training") or mean is None or image_dependent(args[1:], kwargs):
+        z, known = args[0], scale_and_shift(args, kwargs)
+        if known is None or image_dependent(args[1:], kwargs):
             raise NotApplicable("lrp has no rule for batch norm with statistics of the batch")
-        scale = torch.rsqrt(var + given.get("eps", 1e-5))
-        scale = scale if given.get("weight") is None else scale * given["weight"]
-        shift = -mean * scale + (0.0 if given.get("bias") is None else given["bias"])
+        scale, shift = known
         value = func(z.detach(), *args[1:], **kwargs)
         _, a, op, dense = self.made.get(id(z), (None, z, None, False))
         if op is not None and self.composite != "coherency" and (z.dim() == 2 or not dense):
@@ -448,20 +416,6 @@ class _Relevance(Interception):
     def _is_pixels(self, a: Tensor) -> bool:
         """Whether these are the image's pixels still, at most normalised and moved."""
         return only_moves(a, lambda node: getattr(node, "back", None) in self.steps)
-
-
-def _rules(composite: Composite, epsilon: float) -> tuple[Any, Any]:
-    """The rules for linear layers and for all others."""
-    proportional = Epsilon(epsilon)
-    positive = AlphaBeta(epsilon, bias=False)
-    return {
-        "epsilon": (proportional, proportional),
-        "z-plus": (positive, positive),
-        "epsilon-plus": (proportional, positive),
-        "alpha1-beta0": (AlphaBeta(epsilon),) * 2,
-        "alpha2-beta1": (AlphaBeta(epsilon, beta=1.0),) * 2,
-        "coherency": (Coherency(),) * 2,
-    }[composite]
 
 
 def _value(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:

@@ -69,7 +69,18 @@ class StoredMaps:
         if rows is None:
             whole = "" if split.part is None else f" ({split.part.whole} without the limit)"
             return f"{self.name} has {shape[0]} {split.name} maps for {len(split)} {split.name} images{whole}"
-        return self._misplaced(split, rows)
+        name, held = f"{split.name}_labels", self._rows.shapes
+        if name not in held:
+            return None
+        if held[name] != shape[:1]:
+            return f"{self.name}: {name} is {held[name]}, but there are {shape[0]} maps"
+        differ = int((self._rows.read(name, range(shape[0]))[rows].long() != split.labels).sum())
+        if not differ:
+            return None
+        return (
+            f"{self.name}: {differ} of {len(split)} {split.name} labels are not the task's, so the maps are of other "
+            "images or in another order"
+        )
 
     def _numbers(self, split: Split) -> Tensor | None:
         """The row of the file for each sample of a split; a limited split finds its own in a file for the whole one."""
@@ -79,21 +90,6 @@ class StoredMaps:
         if split.part is not None and count == split.part.whole:
             return split.part.rows
         return None
-
-    def _misplaced(self, split: Split, rows: Tensor) -> str | None:
-        name = f"{split.name}_labels"
-        if name not in self._rows.shapes:
-            return None
-        count = self.shapes[split.name][0]
-        if self._rows.shapes[name] != (count,):
-            return f"{self.name}: {name} is {self._rows.shapes[name]}, but there are {count} maps"
-        differ = self._rows.read(name, range(count))[rows].long() != split.labels
-        if not bool(differ.any()):
-            return None
-        return (
-            f"{self.name}: {int(differ.sum())} of {len(split)} {split.name} labels are not the task's, so the maps are "
-            "of other images or in another order"
-        )
 
     def read(self, split: Split, index: Sequence[int]) -> RawMaps:
         """The maps of some samples of a split, (n, c, h, w) or (n, 1, h, w)."""

@@ -1,21 +1,39 @@
-"""RISE: scores of randomly masked images, each credited to the pixels its mask kept."""
+"""Scores of images of which parts are hidden: RISE, occlusion, SISE, LIME and Kernel SHAP."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
+from uproar.batches import in_batches, spans
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators.class_scores import Score, blend, scores_of, scores_of_versions, sum_over_points, target_scores
+from uproar.estimators.class_scores import (
+    Score,
+    blend,
+    class_scores,
+    rows_for,
+    scores_of,
+    scores_of_versions,
+    sum_over_points,
+    target_scores,
+)
+from uproar.estimators.control import rescale_to_unit
 from uproar.estimators.gradient import Baseline, baseline_image
+from uproar.estimators.layers import FeatureMap, captured, pyramid
 from uproar.estimators.registry import Context, estimator
 from uproar.seeds import generator
-from uproar.types import Images, Labels, RawMaps
+from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
+
+# RISE: scores of randomly masked images, each credited to the pixels its mask kept
 
 Boundary = Literal["clamp", "mirror"]
 
@@ -94,15 +112,12 @@ def _between(cells: int, length: int, shift: Int[Tensor, " m"], boundary: Bounda
     pixel = shift[:, None] + torch.arange(length)
     place = (pixel.double() + 0.5) * (cells / size) - 0.5
     low = place.floor().long()
-    share = (place - low).float()
-    return _inside(low, cells, boundary), _inside(low + 1, cells, boundary), share
-
-
-def _inside(cell: Tensor, cells: int, boundary: Boundary) -> Tensor:
+    around = torch.stack([low, low + 1])
     if boundary == "mirror" and cells > 1:
-        cell = cell.abs()
-        cell = torch.minimum(cell, 2 * (cells - 1) - cell)
-    return cell.clamp(0, cells - 1)
+        around = around.abs()
+        around = torch.minimum(around, 2 * (cells - 1) - around)
+    before, after = around.clamp(0, cells - 1)
+    return before, after, (place - low).float()
 
 
 def weight_masks(
@@ -153,7 +168,16 @@ def occlusion(
     `window`). `overlap="last"` keeps the last window's value instead, as released code does: then the value of a pixel
     speaks of the window to its lower right.
     """
-    window, stride = _sizes(min(x.shape[2:]), window, stride)
+    side = min(x.shape[2:])
+    window = max(2, round(side / 8)) if window is None else window
+    stride = max(1, window // 2) if stride is None else stride
+    if stride > window:
+        raise BadOption(
+            f"occlusion: a stride of {stride} leaves gaps between windows of {window} pixels; "
+            f"the stride must be at most the window."
+        )
+    if window > side:
+        raise NotApplicable(f"a window of {window} pixels does not fit images of {side} pixels")
     blank = baseline_image(x, fill, context)
     places = windows(x.shape[2], x.shape[3], window, stride)
 
@@ -192,14 +216,387 @@ def spread(
     return total if overlap == "last" else total / times
 
 
-def _sizes(side: int, window: int | None, stride: int | None) -> tuple[int, int]:
-    window = max(2, round(side / 8)) if window is None else window
-    stride = max(1, window // 2) if stride is None else stride
-    if stride > window:
-        raise BadOption(
-            f"occlusion: a stride of {stride} leaves gaps between windows of {window} pixels; "
-            f"the stride must be at most the window."
-        )
-    if window > side:
-        raise NotApplicable(f"a window of {window} pixels does not fit images of {side} pixels")
-    return window, stride
+# SISE: the model's own feature maps as masks, scored like RISE, and fused from fine to coarse layers.
+
+
+Fusion = Literal["otsu", "soft"]
+
+BINS = 256
+_NEEDS = "convolutional feature maps of more than one pixel"
+_FAILS = "feature maps of an untrained or shallow model are edges of the image"
+
+
+@estimator(
+    passes=50,
+    needs=_NEEDS,
+    channels=False,
+    softmax=True,
+    kinds=WITH_PROBABILITIES,
+    paper="Sattarzadeh et al. 2021",
+    fails=_FAILS,
+    formula="e ← (e + V_l) · [V_l > Otsu(V_l)], V_l = Σ_k p_c(mask_k · x) · mask_k / Σ mask_k",
+)
+def sise(
+    model: nn.Module, x: Images, target: Labels, context: Context, *, fusion: Fusion = "otsu", fill: Baseline = "mean"
+) -> RawMaps:
+    """Masks from the feature maps with a positive mean gradient, weighted by the target's probability, layers fused.
+
+    The layers are the last one of each resolution. `fusion="soft"` has a steep sigmoid in place of Otsu's hard
+    threshold, as public code does; the hard one, the authors', leaves exact zeros outside: ties in the ranking.
+    """
+    return _fused_layers(model, x, target, baseline_image(x, fill, context), fusion, adaptive=False)
+
+
+@estimator(
+    passes=25,
+    needs=_NEEDS,
+    channels=False,
+    softmax=True,
+    kinds=WITH_PROBABILITIES,
+    paper="Sudhakar et al. 2021",
+    fails=_FAILS,
+    formula="SISE with the feature maps whose mean gradient is above Otsu's threshold",
+)
+def ada_sise(
+    model: nn.Module, x: Images, target: Labels, context: Context, *, fusion: Fusion = "otsu", fill: Baseline = "mean"
+) -> RawMaps:
+    """SISE with fewer masks: of the feature maps with a positive mean gradient only those with a large one.
+
+    Large is above Otsu's threshold of the layer's positive mean gradients, for each image on its own.
+    """
+    return _fused_layers(model, x, target, baseline_image(x, fill, context), fusion, adaptive=True)
+
+
+def _fused_layers(
+    model: nn.Module, x: Images, target: Labels, blank: Images, fusion: Fusion, adaptive: bool
+) -> RawMaps:
+    # two images are enough to find the layers, which are the same for all
+    layers = pyramid(model, x[:2], levels=len(list(model.modules())))
+    maps = []
+    for features, significance in features_and_significance(model, x, target, layers):
+        chosen = significance > 0
+        if adaptive:
+            threshold = otsu(significance, chosen)
+            largest = significance.amax(1, keepdim=True)
+            chosen &= (significance > threshold[:, None]) | (significance == largest)
+        maps.append(rescale_to_unit(layer_map(model, x, target, blank, features, chosen)))
+    return fuse_layers(maps, fusion)[:, None].to(x)
+
+
+def features_and_significance(
+    model: nn.Module, x: Images, target: Labels, layers: list[FeatureMap]
+) -> list[tuple[Float[Tensor, "n k a b"], Float[Tensor, "n k"]]]:
+    """Each layer's feature maps, and the mean over places of the target score's gradient for each."""
+    x = x.detach().clone(memory_format=torch.channels_last)
+    with torch.enable_grad(), ExitStack() as stack:
+        kept = [stack.enter_context(captured(layer.module)) for layer in layers]
+        total = class_scores(model, x, target).sum()
+        seen = [each.output for each in kept]
+        gradients = torch.autograd.grad(total, seen, materialize_grads=True)
+    means = [gradient.double().flatten(2).contiguous().mean(2) for gradient in gradients]
+    return [(f.detach().contiguous(), mean) for f, mean in zip(seen, means, strict=True)]
+
+
+def layer_map(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    blank: Images,
+    features: Float[Tensor, "n k a b"],
+    chosen: Bool[Tensor, "n k"],
+) -> Float[Tensor, "n h w"]:
+    """The chosen feature maps as masks, added up: each times the target's probability behind it, over its area."""
+    total = torch.zeros_like(x[:, 0], dtype=torch.float64)
+    sample, channel = chosen.nonzero(as_tuple=True)
+    if len(sample) == 0:
+        return total
+    size = (x.shape[2], x.shape[3])
+
+    def probabilities(sample: Int[Tensor, " m"], channel: Int[Tensor, " m"]) -> Tensor:
+        kept = feature_masks(features[sample, channel], size)[:, None].to(x)
+        seen = blend(x[sample], blank[sample], kept)
+        return target_scores(model, seen, target[sample], "probability")
+
+    weights = in_batches(probabilities, sample, channel, size=rows_for(x))
+    for rows in spans(len(sample), rows_for(x)):
+        kept = feature_masks(features[sample[rows], channel[rows]], size)
+        area = kept.sum((1, 2)).clamp_min(1e-6)
+        # one after the other, so that the sum does not depend on how rows fall into chunks
+        total.index_add_(0, sample[rows], (weights[rows] / area)[:, None, None] * kept)
+    return total
+
+
+def feature_masks(features: Float[Tensor, "m a b"], size: tuple[int, int]) -> Float[Tensor, "m h w"]:
+    """Feature maps enlarged bilinearly to the image's size and stretched to [0, 1]; a flat one is 0."""
+    features = features[:, None].double()
+    large = F.interpolate(features, size, mode="bilinear", align_corners=False)[:, 0]
+    low, high = large.amin((1, 2), keepdim=True), large.amax((1, 2), keepdim=True)
+    # enlarging rounds, so that a flat map is not quite flat any more
+    varies = high - low > 1e-9 * high.abs()
+    return torch.where(varies, (large - low) / (high - low + 1e-6), 0)
+
+
+def fuse_layers(maps: list[Float[Tensor, "n h w"]], fusion: Fusion) -> Float[Tensor, "n h w"]:
+    """Maps in [0, 1] from fine to coarse: each is added, then its own salient region cut out of the sum.
+
+    A map that is 0 everywhere, from a layer without a positive feature map, changes nothing.
+    """
+    total = maps[0]
+    for each in maps[1:]:
+        if fusion == "soft":
+            inside = torch.sigmoid(100 * (each.double() - soft_threshold(each)[:, None, None]))
+        else:
+            inside = (each > otsu(each.flatten(1))[:, None, None]).to(each)
+        silent = (each == 0).all(2).all(1)[:, None, None]
+        total = torch.where(silent, total, (total + each) * inside)
+    return total
+
+
+def soft_threshold(maps: Float[Tensor, "n h w"]) -> Float[Tensor, " n"]:
+    """Otsu's threshold, times 1.5 where fewer than a tenth of the pixels are above 1.5 times it."""
+    threshold = otsu(maps.flatten(1))
+    above = (maps > 1.5 * threshold[:, None, None]).double().mean((1, 2))
+    return torch.where(above < 0.1, 1.5 * threshold, threshold)
+
+
+def otsu(values: Float[Tensor, "n v"], among: Bool[Tensor, "n v"] | None = None) -> Float[Tensor, " n"]:
+    """The threshold that best splits each row (or the chosen ones of its values) into low and high.
+
+    Best: the largest variance between the two groups, over the edges of 256 bins from the lowest to the highest value.
+    """
+    among = torch.ones_like(values, dtype=torch.bool) if among is None else among
+    values = values.double()
+    low = torch.where(among, values, torch.inf).amin(1, keepdim=True)
+    span = torch.where(among, values, -torch.inf).amax(1, keepdim=True) - low
+    low, span = (torch.where(part.isfinite(), part, 0) for part in (low, span))  # none chosen
+    place = (values - low) / torch.where(span > 0, span, 1) * BINS
+    counts = torch.zeros(len(values), BINS, dtype=torch.float64, device=values.device)
+    counts.scatter_add_(1, place.long().clamp(0, BINS - 1), among.double())
+    below = counts.cumsum(1)
+    mass = (counts * (torch.arange(BINS, device=values.device) + 0.5)).cumsum(1)
+    above = below[:, -1:] - below
+    difference = mass / below.clamp_min(1) - (mass[:, -1:] - mass) / above.clamp_min(1)
+    edge = (below * above * difference.square()).argmax(1, keepdim=True) + 1
+    return (low + span * edge / BINS)[:, 0]
+
+
+# Linear models of the score as a function of which pieces of the image are there: LIME and Kernel SHAP.
+
+
+Segments = Literal["patches", "slic"]
+Side = Annotated[int, Field(ge=2)]
+Samples = Annotated[int, Field(ge=1, le=100_000)]
+Present = Float[Tensor, "s k"]
+"""Which of k pieces are there in each of s versions: 1 or 0, in double precision."""
+
+
+@estimator(
+    passes=lambda samples=500, **_: samples / 2,
+    channels=False,
+    formula="argmin_φ Σ_z π(z) (f(z) − φ₀ − φ·z)² + ridge·|φ|²",
+    paper="Ribeiro et al. 2016",
+    fails="same value for a whole piece; depends on the pieces and the fill",
+)
+def lime(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    patches: Side | None = None,
+    segments: Segments = "patches",
+    samples: Samples = 500,
+    width: Annotated[float, Field(gt=0)] = 0.25,
+    ridge: Annotated[float, Field(ge=0)] = 1.0,
+    fill: Baseline = "mean",
+    score: Score = "probability",
+) -> RawMaps:
+    """Weights of a ridge regression of the target's probability on the pieces that are there.
+
+    `patches` pieces per side, by default 7, or fewer where they would be less than 2 pixels wide or have less than 4
+    samples each. A piece is there with probability ½; versions that are closer to the whole image, by cosine distance,
+    count more. All images get the same versions; the first is the whole image.
+    """
+    side = _side(x, patches, samples)
+    source = generator(context.draws.seed, "lime coalitions")
+    present = (torch.rand(samples, side * side, generator=source) < 0.5).double()
+    present[0] = 1
+    effects = ridge_effects(present, closeness(present, width), ridge)
+    pieces = segment(x, segments, side)
+    blank = baseline_image(x, fill, context)
+    scores = scores_of_presence(model, x, target, blank, pieces, present, score)
+    return spread_over_pieces(pieces, combine_effects(scores, effects)).to(x)
+
+
+def _shap_passes(samples: int = 500, patches: int | None = None, **_) -> float:
+    pieces = 49 if patches is None else patches**2  # where the image and the samples allow it
+    return min(samples, 2**pieces - 2) / 2 + 1
+
+
+@estimator(
+    passes=_shap_passes,
+    channels=False,
+    formula="argmin_φ Σ_z (k−1)/(C(k,|z|)·|z|·(k−|z|)) (f(z) − f(∅) − φ·z)², Σφ = f(x) − f(∅)",
+    paper="Lundberg and Lee 2017",
+    fails="same value for a whole piece; noisy where samples are few for the pieces",
+)
+def kernel_shap(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    patches: Side | None = None,
+    segments: Segments = "patches",
+    samples: Samples = 500,
+    fill: Baseline = "mean",
+    score: Score = "logit",
+) -> RawMaps:
+    """Shapley values of the pieces of the image, as players that bring the target's score about.
+
+    Over the pieces they sum to `score(x) - score(blank)`. They are exact where `samples` is enough for all sets of
+    pieces (14 for `patches=2`); otherwise sets are drawn, each with its complement, the same for all images.
+    """
+    side = _side(x, patches, samples)
+    present, weights = coalitions(side * side, samples, context.draws.seed)
+    effects, rest = shapley_effects(present, weights)
+    pieces = segment(x, segments, side)
+    blank = baseline_image(x, fill, context).contiguous()
+    empty = target_scores(model, blank, target, score)[:, None]
+    whole = target_scores(model, x, target, score)[:, None]
+    scores = scores_of_presence(model, x, target, blank, pieces, present, score)
+    return spread_over_pieces(pieces, combine_effects(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(x)
+
+
+def _side(x: Images, patches: int | None, samples: int) -> int:
+    if patches is not None:
+        return patches
+    return max(2, min(7, min(x.shape[2:]) // 2, math.isqrt(samples // 4)))
+
+
+def scores_of_presence(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    blank: Images,
+    pieces: Int[Tensor, "n h w"],
+    present: Present,
+    score: Score,
+) -> Float[Tensor, "n s"]:
+    """Target scores of every image with only the pieces that are there."""
+
+    def versions(first: int, last: int) -> Tensor:
+        there = present[first:last].bool().to(x.device)[:, pieces].movedim(1, 0)
+        return torch.where(there[:, :, None], x[:, None], blank[:, None])
+
+    return scores_of_versions(model, x, target, score, len(present), versions)
+
+
+def combine_effects(scores: Float[Tensor, "n s"], effects: Float[Tensor, "s k"]) -> Float[Tensor, "n k"]:
+    """The versions' effects times their scores, added in a fixed order: a product of matrices may vary with n."""
+    total = scores.new_zeros(len(scores), effects.shape[1])
+    for column, effect in zip(scores.unbind(1), effects.to(scores), strict=True):
+        total += column[:, None] * effect
+    return total
+
+
+def spread_over_pieces(pieces: Int[Tensor, "n h w"], values: Float[Tensor, "n k"]) -> Float[Tensor, "n 1 h w"]:
+    """Each pixel with the value of its piece."""
+    return values.gather(1, pieces.flatten(1)).view_as(pieces)[:, None]
+
+
+def closeness(present: Present, width: float) -> Float[Tensor, " s"]:
+    """exp(−d² / width²), d the cosine distance to the whole image; an empty image is at distance 1."""
+    distance = 1 - present.mean(1).sqrt()
+    return torch.exp(-(distance / width).square())
+
+
+def ridge_effects(present: Present, weights: Float[Tensor, " s"], ridge: float) -> Float[Tensor, "s k"]:
+    """How much each version's score moves each coefficient of a weighted ridge regression with an intercept."""
+    centred = present - (weights[:, None] * present).sum(0) / weights.sum()
+    weighted = weights[:, None] * centred
+    normal = centred.T @ weighted + ridge * torch.eye(present.shape[1], dtype=present.dtype)
+    return weighted @ _inverse(normal, present)
+
+
+def coalitions(pieces: int, samples: int, seed: int) -> tuple[Present, Float[Tensor, " s"]]:
+    """Sets of pieces, neither none nor all, with their weights: all of them if there are few, or drawn.
+
+    Drawn sets come with Shapley's weight as probability, so that all count the same, and each with its complement.
+    """
+    if 2**pieces - 2 <= samples:
+        present = torch.tensor(list(itertools.product((0.0, 1.0), repeat=pieces)))[1:-1].double()
+        size = present.sum(1)
+        log = torch.lgamma(size + 1) + torch.lgamma(pieces - size + 1)
+        return present, torch.exp(log - log.max()) / (size * (pieces - size))
+    source = generator(seed, "kernel_shap coalitions")
+    size = torch.arange(1, pieces)
+    chance = 1 / (size * (pieces - size)).double()
+    drawn = 1 + torch.multinomial(chance, -(-samples // 2), replacement=True, generator=source)
+    order = torch.rand(len(drawn), pieces, generator=source).argsort(1).argsort(1)
+    present = (order < drawn[:, None]).double()
+    present = torch.stack([present, 1 - present], 1).flatten(0, 1)[:samples]
+    return present, torch.ones(len(present), dtype=torch.float64)
+
+
+def shapley_effects(present: Present, weights: Float[Tensor, " s"]) -> tuple[Float[Tensor, "s k"], Float[Tensor, " k"]]:
+    """How much each set's score, and the whole image's, moves each value of the constrained least squares."""
+    weighted = weights[:, None] * present
+    inverse = _inverse(present.T @ weighted, present)
+    rest = inverse.sum(1) / inverse.sum()
+    return weighted @ (inverse - rest[:, None] * inverse.sum(0)), rest
+
+
+def _inverse(normal: Float[Tensor, "k k"], present: Present) -> Float[Tensor, "k k"]:
+    try:
+        factor = torch.linalg.cholesky(normal / normal.diagonal().max())
+    except torch.linalg.LinAlgError:
+        factor = torch.zeros(1, 1)
+    if float(factor.diagonal().min()) < 1e-6:
+        s, k = present.shape
+        raise BadOption(f"{s} samples do not determine {k} pieces; give more samples or fewer patches.")
+    return torch.cholesky_inverse(factor) / normal.diagonal().max()
+
+
+def segment(x: Images, kind: Segments, side: int) -> Int[Tensor, "n h w"]:
+    """The number of each pixel's piece, 0 .. side² − 1, for every image on its own."""
+    h, w = x.shape[2:]
+    if side > min(h, w):
+        raise NotApplicable(f"images of {h}×{w} pixels cannot be cut into {side}×{side} pieces")
+    squares = patches(h, w, side).to(x.device)
+    if kind == "patches":
+        return squares.expand(len(x), h, w)
+    return torch.stack([superpixels(image, squares) for image in x])
+
+
+def patches(h: int, w: int, side: int) -> Int[Tensor, "{h} {w}"]:
+    """`side` × `side` rectangles, as equal as the size allows, numbered row by row."""
+    rows, columns = torch.arange(h) * side // h, torch.arange(w) * side // w
+    return rows[:, None] * side + columns
+
+
+def superpixels(
+    image: Float[Tensor, "c h w"], start: Int[Tensor, "h w"], compactness: float = 0.1, rounds: int = 10
+) -> Int[Tensor, "h w"]:
+    """Pieces of similar colour and place: k-means on both, as in SLIC, from the pieces given.
+
+    A distance of one piece counts as much as a difference of `compactness` in colour, on the scale [0, 1]. Pieces need
+    not be connected, and a number may be left without pixels.
+    """
+    c, h, w = image.shape
+    many = int(start.max()) + 1
+    cell = (h * w / many) ** 0.5
+    rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+    places = torch.stack([rows, columns]).to(image) * (compactness / cell)
+    points = torch.cat([image, places]).flatten(1).double()
+    label = start.flatten()
+    centres = points.new_zeros(c + 2, many)
+    for _ in range(rounds):
+        count = torch.bincount(label, minlength=many)
+        sums = torch.zeros_like(centres).index_add_(1, label, points)
+        centres = torch.where(count > 0, sums / count.clamp_min(1), centres)
+        distance = points.new_zeros(h * w, many)
+        for values, centre in zip(points, centres, strict=True):
+            distance += (values[:, None] - centre).square()
+        label = distance.argmin(1)
+    return label.view(h, w)

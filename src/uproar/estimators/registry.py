@@ -28,10 +28,7 @@ from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.types import KINDS, Kind
 
-_MODULES = (
-    "attention_maps bottleneck cam control decomposition extremal gradient lrp perturbation sise surrogate tame "
-    "transforms xrai"
-)
+_MODULES = "attention_maps bottleneck cam control decomposition extremal gradient lrp perturbation tame transforms"
 estimators = Registry("estimator", "uproar.estimators", tuple(f"uproar.estimators.{m}" for m in _MODULES.split()))
 """Maps, controls, transforms and filters: everything that may stand in a chain."""
 
@@ -141,51 +138,6 @@ def estimator(
     return declare(name) if callable(name) else declare
 
 
-def transform(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
-    """Declare `map -> map`, value by value, on the signed map."""
-    return _declare({"role": "transform", "formula": formula, "paper": paper}, None, ("a",))
-
-
-def ensemble(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
-    """Declare `(mean, variance) -> map` over noisy copies of the image; the variance has n below.
-
-    Its options must be those that describe the noise; ensembles with the same noise share one pass.
-    """
-    facts = {"role": "ensemble", "formula": formula, "paper": paper}
-    return _declare(facts, None, ("mean", "variance"))
-
-
-def over_classes(
-    *, times: Callable[[int], float] = lambda classes: 1, formula: str = "", paper: str = ""
-) -> Callable[[Callable], Callable]:
-    """Declare `(of, classes, draws) -> map`, where `of(target)` gives the maps inside for other classes.
-
-    Such a map does not depend on the class asked for. `times` is how many of the inner maps it takes.
-    """
-    facts = {"role": "classes", "times": times, "formula": formula, "paper": paper}
-    return _declare(facts, None, ("of", "classes", "draws"))
-
-
-def postprocess(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
-    """Declare `(map, [draws]) -> map` on the channel-reduced map, (n, h, w); `draws` are random numbers by sample."""
-    facts = {"role": "postprocess", "formula": formula, "paper": paper}
-    return _declare(facts, None, ("a", "draws"))
-
-
-def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
-    """Declare `(x, fraction, context) -> removed`: a control that is not a ranking.
-
-    It says itself which features go at a fraction; it has no map and needs no model.
-    """
-    facts = {"role": "direct", "formula": formula, "paper": paper, "model": False, "passes": 0}
-    return _declare(facts, None, ("x", "fraction", "context"))
-
-
-def run(entry: Entry, given: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None) -> Any:
-    """What an entry's function returns; a function of the user gets copies, and cannot change what others share."""
-    return guarded_call(f"The estimator {entry.name}", entry.function, given, options, model)
-
-
 def _declare(facts: Mapping[str, Any], name: str | None, inputs: tuple[str, ...]) -> Callable[[Callable], Callable]:
     def keep(function: Callable) -> Callable:
         entry = Entry("estimator", name or function.__name__, function)
@@ -200,6 +152,48 @@ def _declare(facts: Mapping[str, Any], name: str | None, inputs: tuple[str, ...]
     return keep
 
 
+def _of_role(role: str, inputs: tuple[str, ...]) -> Callable[..., Callable[[Callable], Callable]]:
+    def declare(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
+        return _declare({"role": role, "formula": formula, "paper": paper}, None, inputs)
+
+    return declare
+
+
+transform = _of_role("transform", ("a",))
+"""Declare `map -> map`, value by value, on the signed map."""
+ensemble = _of_role("ensemble", ("mean", "variance"))
+"""Declare `(mean, variance) -> map` over noisy copies of the image; the variance has n below.
+
+Its options must be those that describe the noise; ensembles with the same noise share one pass."""
+postprocess = _of_role("postprocess", ("a", "draws"))
+"""Declare `(map, [draws]) -> map` on the channel-reduced map, (n, h, w); `draws` are random numbers by sample."""
+
+
+def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
+    """Declare `(x, fraction, context) -> removed`: a control that is not a ranking.
+
+    It says itself which features go at a fraction; it has no map and needs no model.
+    """
+    facts = {"role": "direct", "formula": formula, "paper": paper, "model": False, "passes": 0}
+    return _declare(facts, None, ("x", "fraction", "context"))
+
+
+def over_classes(
+    *, times: Callable[[int], float] = lambda classes: 1, formula: str = "", paper: str = ""
+) -> Callable[[Callable], Callable]:
+    """Declare `(of, classes, draws) -> map`, where `of(target)` gives the maps inside for other classes.
+
+    Such a map does not depend on the class asked for. `times` is how many of the inner maps it takes.
+    """
+    facts = {"role": "classes", "times": times, "formula": formula, "paper": paper}
+    return _declare(facts, None, ("of", "classes", "draws"))
+
+
+def run(entry: Entry, given: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None) -> Any:
+    """What an entry's function returns; a function of the user gets copies, and cannot change what others share."""
+    return guarded_call(f"The estimator {entry.name}", entry.function, given, options, model)
+
+
 def register_file(module: ModuleType) -> None:
     """Declare the plain functions `(model, x, target, ...)` of a loaded file as estimators under their own names.
 
@@ -208,7 +202,8 @@ def register_file(module: ModuleType) -> None:
     if estimators.redeclare(module.__name__):
         return
     for name, function in list(vars(module).items()):
-        if _is_plain(function, module.__name__):
+        own = inspect.isfunction(function) and function.__module__ == module.__name__ and function.__name__[0] != "_"
+        if own and tuple(inspect.signature(function).parameters)[:3] == INPUTS:
             register_function(name, function)
 
 
@@ -216,9 +211,3 @@ def register_function(name: str, function: Callable) -> Entry:
     """Declare a plain function as an estimator, with no facts but its name."""
     estimator(name)(function)
     return estimators[name]
-
-
-def _is_plain(thing: object, module: str) -> bool:
-    if not inspect.isfunction(thing) or thing.__module__ != module:
-        return False
-    return tuple(inspect.signature(thing).parameters)[:3] == INPUTS and thing.__name__[0] != "_"

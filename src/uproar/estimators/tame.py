@@ -13,18 +13,17 @@ from torch import Tensor, nn
 from uproar.batches import spans
 from uproar.data.task import Split
 from uproar.estimators.class_scores import class_scores
-from uproar.estimators.featuremaps import (
+from uproar.estimators.layers import (
     FeatureMap,
+    LayerName,
     channels_last,
     named_feature_map,
     outputs_kept,
     pyramid,
     pyramid_layers,
 )
-from uproar.estimators.layers import LayerName
 from uproar.estimators.registry import Context, estimator
-from uproar.models.borrow import borrowed, device_of
-from uproar.models.forward import forward
+from uproar.models.forward import borrowed, device_of, forward
 from uproar.models.output_kind import predicted_target, target_loss
 from uproar.seeds import generator, key
 from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
@@ -61,7 +60,9 @@ def prepare_tame(
     """The places of the layers among the model's modules, and the weights of the trained branch."""
     train = context.training_images("tame")
     with borrowed(model):
-        maps = _chosen(model, train.read(slice(0, 2)).to(device_of(model)), layers)
+        probe = train.read(slice(0, 2)).to(device_of(model))
+        maps = [named_feature_map(model, probe, name) for name in layers or ()] or pyramid(model, probe, 3)
+        maps.sort(key=lambda each: -each.shape[1] * each.shape[2])  # finest first
         branch = train_branch(model, maps, train, context.draws.seed, **options)
     names = [name for name, _ in model.named_modules()]
     places = torch.tensor([names.index(each.name) for each in maps])
@@ -137,10 +138,20 @@ def train_branch(
     modules = [each.module for each in maps]
     with torch.no_grad():
         classes = forward(model, train.read(slice(0, 2)).to(device_of(model))).shape[1]
-    branch = _fresh([each.shape[0] for each in maps], classes, seed).to(device_of(model))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(seed, "tame initialisation"))
+        branch = Branch([each.shape[0] for each in maps], classes).train().to(device_of(model))
     used = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
     batches = list(_batches(len(used), batch, epochs, seed))
-    optimiser, schedule = _optimiser(branch, lr, momentum, weight_decay, len(batches))
+    # Nesterov momentum on one cycle; biases learn twice as fast and do not decay
+    named = list(branch.named_parameters())
+    groups = [
+        {"params": [p for name, p in named if not name.endswith("bias")], "weight_decay": weight_decay},
+        {"params": [p for name, p in named if name.endswith("bias")], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)
+    rates = [lr, 2 * lr]
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rates, total_steps=len(batches), cycle_momentum=False)
     for rows in batches:
         x = train.read(used[rows]).to(device_of(model))
         with torch.no_grad(), outputs_kept(modules) as features:
@@ -165,20 +176,6 @@ def losses(scores: Tensor, labels: Labels, masks: Tensor) -> tuple[Tensor, Tenso
     return target_loss(scores, labels, "mean"), area, (steps + 0.3 * border) / (2 * len(masks))
 
 
-def _chosen(model: nn.Module, x: Images, layers: tuple[str, ...] | None) -> list[FeatureMap]:
-    """The layers' feature maps, finest first."""
-    if not layers:
-        return pyramid(model, x, 3)
-    maps = [named_feature_map(model, x, name) for name in layers]
-    return sorted(maps, key=lambda each: -each.shape[1] * each.shape[2])
-
-
-def _fresh(channels: list[int], classes: int, seed: int) -> Branch:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(seed, "tame initialisation"))
-        return Branch(channels, classes).train()
-
-
 def _restored(state: Mapping[str, Tensor]) -> Branch:
     weights = {name: value for name, value in state.items() if name != "places"}
     channels = [len(weights[f"convs.{i}.weight"]) for i in range(len(state["places"]))]
@@ -194,17 +191,3 @@ def _batches(n: int, size: int, epochs: int, seed: int) -> Iterator[Tensor]:
     for _ in range(epochs):
         rows = torch.randperm(n, generator=order)
         yield from (rows[part] for part in spans(max(n - n % size, min(n, size)), size))
-
-
-def _optimiser(
-    branch: Branch, lr: float, momentum: float, weight_decay: float, steps: int
-) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    """SGD with Nesterov momentum on one cycle; biases learn twice as fast and do not decay."""
-    named = list(branch.named_parameters())
-    groups = [
-        {"params": [p for name, p in named if not name.endswith("bias")], "weight_decay": weight_decay},
-        {"params": [p for name, p in named if name.endswith("bias")], "weight_decay": 0.0},
-    ]
-    optimiser = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, [lr, 2 * lr], total_steps=steps, cycle_momentum=False)
-    return optimiser, schedule

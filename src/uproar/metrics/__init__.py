@@ -2,9 +2,7 @@
 
 from uproar.metrics import (
     confidence,
-    f_fidelity,
-    grid_pointing,
-    idsds,
+    fine_tuned,
     insertion_deletion,
     localisation,
     randomisation,
@@ -13,8 +11,7 @@ from uproar.metrics import (
     soundness,
     stability,
 )
-from uproar.metrics.axis import Axis
-from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric, metrics
+from uproar.metrics.registry import Axis, Batch, Change, Outputs, Responses, metric, metrics
 
 __all__ = [
     "Axis",
@@ -23,9 +20,7 @@ __all__ = [
     "Outputs",
     "Responses",
     "confidence",
-    "f_fidelity",
-    "grid_pointing",
-    "idsds",
+    "fine_tuned",
     "insertion_deletion",
     "localisation",
     "metric",

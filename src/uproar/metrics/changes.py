@@ -1,19 +1,239 @@
-"""Changed images: what a metric shows to the model. Equal changes are equal values, so they are made once."""
+"""Changed images: what a metric shows to the model. Equal changes are equal values, so they are made once.
+
+A prepared batch keeps what its changes share: ranks, noise, blurred images. Maps are ranked once per batch; each change
+then only compares ranks with a number.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, PreparedBatch, Scale
 from uproar.metrics.registry import Batch
-from uproar.removal import count
-from uproar.removal.fill import read_fill
-from uproar.types import Images, Maps
+from uproar.removal import FillContext, count, filled, ranks
+from uproar.removal.fill import read_fill, replacement
+from uproar.seeds import Draws, generator
+from uproar.types import Images, Maps, Ranks
+
+Scale = Literal["none", "max", "minmax", "clamp"]
+
+
+@dataclass(frozen=True)
+class CachedDraws(Draws):
+    """Draws that are made once: the same noise serves every change of a batch."""
+
+    _memory: dict[Hashable, Tensor] = field(default_factory=dict, compare=False, repr=False, hash=False)
+
+    def normal(self, purpose: str, *shape: int) -> Tensor:
+        return self._once(super().normal, "normal", purpose, *shape)
+
+    def uniform(self, purpose: str, *shape: int) -> Tensor:
+        return self._once(super().uniform, "uniform", purpose, *shape)
+
+    def _once(self, draw: Callable[..., Tensor], kind: str, purpose: str, *shape: int) -> Tensor:
+        key = (kind, purpose, shape)
+        if key not in self._memory:
+            self._memory[key] = draw(purpose, *shape)
+        return self._memory[key]
+
+
+@runtime_checkable
+class PixelOrder(Hashable, Protocol):
+    """A way of ranking pixels."""
+
+    def places(self, batch: PreparedBatch) -> Ranks:
+        """Place of each pixel, (n, h·w); 0 is the most important."""
+
+
+class PreparedBatch(Batch):
+    """A batch that remembers what its changes share."""
+
+    @classmethod
+    def of(cls, batch: Batch) -> PreparedBatch:
+        """The batch itself if it is prepared already."""
+        if isinstance(batch, cls):
+            return batch
+        return cls(**{f.name: getattr(batch, f.name) for f in dataclasses.fields(batch)})
+
+    @functools.cached_property
+    def _memory(self) -> dict[Hashable, Any]:
+        return {}
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` returned when this key was first asked for."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]
+
+    @functools.cached_property
+    def pixels(self) -> Images:
+        """The images with the channels of a pixel side by side in memory, as convolutions like them."""
+        return self.x.contiguous(memory_format=torch.channels_last)
+
+    @functools.cached_property
+    def usable(self) -> Tensor:
+        """Images whose map is finite, (n,); the others have no value."""
+        return torch.isfinite(self.maps).flatten(1).all(1)
+
+    @functools.cached_property
+    def finite(self) -> Maps:
+        """The maps, with 0 everywhere in those that are not finite."""
+        return torch.where(self.usable[:, None, None], self.maps, torch.zeros_like(self.maps))
+
+    def places(self, order: PixelOrder) -> Ranks:
+        """Places of the pixels in an order, (n, h·w)."""
+        return self.once(order, lambda: order.places(self))
+
+    def places_of_values(self, order: PixelOrder) -> Tensor:
+        """The same for every channel value, (n, c, h, w), in the memory order of `pixels`."""
+
+        def spread() -> Tensor:
+            n, c, h, w = self.x.shape
+            places = self.places(order).view(n, h, w, 1)
+            return places.expand(n, h, w, c).contiguous().permute(0, 3, 1, 2)
+
+        return self.once(("values", order), spread)
+
+    def sequence(self, order: PixelOrder) -> Tensor:
+        """The pixels of each image, most important first, numbered over the whole batch, (n, h·w)."""
+
+        def sort() -> Tensor:
+            places = self.places(order)
+            return places.argsort(1) + torch.arange(len(places))[:, None] * places.shape[1]
+
+        return self.once(("sequence", order), sort)
+
+    def around(self, draw: int) -> FillContext:
+        """What fills may know; other draws than 0 are independent of it."""
+
+        def make() -> FillContext:
+            chosen = self.draws if draw == 0 else self.draws.copies([draw])
+            kept = CachedDraws(chosen.seed, chosen.rows, chosen.split)
+            # A batch that carries training images serves the fills that draw from them.
+            return FillContext(kept, self.mean, self.train)
+
+        return self.once(("around", draw), make)
+
+    def replacement(self, fill: str, draw: int) -> Images:
+        """What stands in removed places, for a fill that does not look at which those are."""
+
+        def make() -> Images:
+            n, _, h, w = self.x.shape
+            everything = torch.ones(n, h, w, dtype=torch.bool)
+            images = replacement(self.x, everything, fill, self.around(draw))
+            return images.contiguous(memory_format=torch.channels_last)
+
+        return self.once(("fill", fill, draw), make)
+
+    def differing(self, fill: str, draw: int) -> Tensor:
+        """The bits in which images and replacement differ, (n, c, h, w), for float32 images."""
+
+        def make() -> Tensor:
+            return self.pixels.view(torch.int32) ^ self.replacement(fill, draw).view(torch.int32)
+
+        return self.once(("differing", fill, draw), make)
+
+    def filled(self, removed: Tensor, fill: str, draw: int) -> Images:
+        """The images with removed pixels, (n, h, w), replaced."""
+        if read_fill(fill)[0].facts.get("uses_mask"):
+            return filled(self.x, removed, fill, self.around(draw))
+        return torch.where(removed[:, None], self.replacement(fill, draw), self.pixels)
+
+    def values(self, scale: Scale) -> Maps:
+        """The maps scaled image by image."""
+        return self.once(("values", scale), lambda: scaled(self.finite, scale))
+
+
+def scaled(maps: Maps, scale: Scale) -> Maps:
+    """Maps in [0, 1]: `max` sets negative values to 0 and divides by the largest, `minmax` shifts to 0 first.
+
+    `clamp` cuts at 0 and 1, `none` takes the maps as they are. A map without a positive value, or for `minmax` a
+    constant one, becomes 0.
+    """
+    if scale == "none":
+        return maps
+    if scale == "clamp":
+        return maps.clamp(0, 1)
+    low = torch.zeros_like(maps[:, :1, :1]) if scale == "max" else maps.amin((1, 2), keepdim=True)
+    rest = (maps - low).clamp_min(0)
+    high = rest.amax((1, 2), keepdim=True)
+    return torch.where(high > 0, rest / high, torch.zeros_like(rest))
+
+
+def with_values(maps: Maps) -> Tensor:
+    """Images whose map says something by its values, (n,): finite, not constant, and somewhere positive."""
+    high, low = maps.flatten(1).amax(1), maps.flatten(1).amin(1)
+    return torch.isfinite(maps).flatten(1).all(1) & (high > 0) & (high > low)
+
+
+@dataclass(frozen=True)
+class ByValue:
+    """Pixels by falling map value; equal ones in the sample's own random order."""
+
+    def places(self, batch: PreparedBatch) -> Ranks:
+        return ranks(batch.finite.flatten(1), batch.draws)
+
+
+BY_VALUE = ByValue()
+
+
+@dataclass(frozen=True)
+class ByWindow:
+    """Whole windows around the most important pixels that no earlier window covers; inside, by value."""
+
+    size: int = 9
+
+    def windows(self, batch: PreparedBatch) -> np.ndarray:
+        """Number of the first window that covers each pixel, (n, h·w)."""
+        h, w = batch.maps.shape[1:]
+        places = batch.places(BY_VALUE)
+        return batch.once(("windows", self), lambda: first_windows(places.numpy(), h, w, self.size))
+
+    def places(self, batch: PreparedBatch) -> Ranks:
+        places = batch.places(BY_VALUE)
+        windows = torch.from_numpy(self.windows(batch))
+        return (windows.long() * places.shape[1] + places).argsort(1).argsort(1).int()
+
+
+@dataclass(frozen=True)
+class Jittered:
+    """Pixels by falling value of the map scaled to [0, 1] plus one field of normal noise, the same for all images."""
+
+    spread: float
+
+    def places(self, batch: PreparedBatch) -> Ranks:
+        maps = batch.finite
+        low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
+        values = ((maps - low) / (high - low + 1e-5)).double()
+        stream = generator(batch.draws.seed, "jitter", batch.draws.split)
+        noise = torch.randn(maps.shape[1:], generator=stream, dtype=torch.float64)
+        return ranks((values + self.spread * noise).flatten(1), batch.draws)
+
+
+def first_windows(places: np.ndarray, h: int, w: int, size: int) -> np.ndarray:
+    """Number of the first window that covers each pixel, (n, h·w).
+
+    Windows are placed around the most important pixel that is not covered yet; at the border they are cut off. Even
+    sizes reach one further up and left.
+    """
+    windows = np.full((len(places), h, w), -1, dtype=np.int32)
+    before, after = size // 2, (size - 1) // 2 + 1
+    for image, order in zip(windows, np.argsort(places, axis=1), strict=True):
+        number = 0
+        for row, column in zip(*(part.tolist() for part in np.divmod(order, w)), strict=True):
+            if image[row, column] < 0:
+                part = image[max(row - before, 0) : row + after, max(column - before, 0) : column + after]
+                part[part < 0] = number
+                number += 1
+    return windows.reshape(len(places), h * w)
+
 
 Side = Literal["most", "least"]
 
@@ -107,8 +327,24 @@ def removed(
     return Removed(side, count, fill, draw, order)
 
 
+class MaskedChange:
+    """Pixels removed that the map's values point out; a subclass says which."""
+
+    fill: str
+    draw: int
+
+    def removed_mask(self, batch: Batch) -> Tensor:
+        """What is removed, (n, h, w)."""
+        raise NotImplementedError
+
+    def images(self, batch: Batch) -> Images:
+        """The images without these pixels."""
+        ready = PreparedBatch.of(batch)
+        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
+
+
 @dataclass(frozen=True)
-class Thresholded:
+class Thresholded(MaskedChange):
     """Pixels removed by value, as a share of the map's maximum.
 
     `most`: those above max·(1 − share). `least`: those below max·share. An all-zero map loses nothing.
@@ -125,13 +361,9 @@ class Thresholded:
         high = maps.amax((1, 2), keepdim=True)
         return maps > high * (1 - self.share) if self.side == "most" else maps < high * self.share
 
-    def images(self, batch: Batch) -> Images:
-        ready = PreparedBatch.of(batch)
-        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
-
 
 @dataclass(frozen=True)
-class Above:
+class Above(MaskedChange):
     """Pixels removed whose value exceeds a number, whatever the map's maximum."""
 
     threshold: float
@@ -142,13 +374,9 @@ class Above:
         """What is removed, (n, h, w)."""
         return PreparedBatch.of(batch).finite > self.threshold
 
-    def images(self, batch: Batch) -> Images:
-        ready = PreparedBatch.of(batch)
-        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
-
 
 @dataclass(frozen=True)
-class AtPercentile:
+class AtPercentile(MaskedChange):
     """Pixels removed whose value reaches a percentile of the map (`most`), or of its mirror image 1 − map (`least`).
 
     All equal values at the threshold go, so a map with many of them loses more than was asked for.
@@ -165,10 +393,6 @@ class AtPercentile:
         values = maps if self.side == "most" else 1 - maps
         return values >= percentile_of(values, self.percentile)
 
-    def images(self, batch: Batch) -> Images:
-        ready = PreparedBatch.of(batch)
-        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
-
 
 def percentile_of(maps: Maps, percentile: float) -> Tensor:
     """The percentile of each map, linear between two values, (n, 1, 1)."""
@@ -177,7 +401,7 @@ def percentile_of(maps: Maps, percentile: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Regions:
+class Regions(MaskedChange):
     """Whole windows removed (`most`) or alone left (`least`), as many as cover `point` of `points` equal shares."""
 
     side: Side
@@ -186,10 +410,6 @@ class Regions:
     size: int = 9
     fill: str = "mean"
     draw: int = 0
-
-    def images(self, batch: Batch) -> Images:
-        ready = PreparedBatch.of(batch)
-        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
 
     def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""

@@ -6,20 +6,19 @@ The values of the map count, so a map without any has no value, except where it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.metrics.changes import Blended, removed
+from uproar.metrics.changes import Blended, PreparedBatch, Scale, removed, with_values
+from uproar.metrics.curves import follows_values, normalised, only, target_score
 from uproar.metrics.insertion_deletion import blank_point
-from uproar.metrics.prepared_batch import PreparedBatch, Scale, with_values
-from uproar.metrics.probabilities import follows_values, normalised, only, target_score
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.removal import count
-from uproar.types import KINDS
+from uproar.types import KINDS, WITH_PROBABILITIES
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -27,6 +26,9 @@ _BIASES = (
     "a constant map keeps everything and drops nothing, so broad maps do well; faded colours are unlike the "
     "training data"
 )
+Percentile = Annotated[float, Field(ge=0, le=100)]
+_GRADCAM = "pytorch-grad-cam"
+_COHERENCY = "Vandersmissen and Oramas 2023, released code"
 _CHATTOPADHYAY = "Chattopadhyay et al. 2018"
 INCREASE = "1 if p_c(x') > p_c(x), else 0"
 DROP = "max(0, p_c(x) − p_c(x')) / p_c(x)"
@@ -100,3 +102,121 @@ def increase_in_confidence(
     """Whether the target's probability grows when pixels fade as far as the map says they do not matter."""
     defined, before, after = _own(batch, outputs, scale, binarise)
     return drop_responses(defined, (after > before).double(), before, after)
+
+
+def _always(change: Change) -> Callable[..., list[Change]]:
+    return lambda shape, **_: [change]
+
+
+@metric(
+    name="average_drop:gradcam",
+    variant_of="average_drop",
+    higher_is_better=False,
+    formula="max(0, p_c(x) − p_c(x'))",
+    paper=_GRADCAM,
+    asks=_always(Blended("none")),
+    kinds=WITH_PROBABILITIES,
+    **FACTS,
+)
+def average_drop_gradcam(batch: Batch, outputs: Outputs) -> Responses:
+    """Lost probability itself, not its share: what that library calls the drop in confidence."""
+    before, after = probabilities_of(batch, outputs, Blended("none"))
+    return drop_responses(PreparedBatch.of(batch).usable, (before - after).clamp_min(0), before, after)
+
+
+@metric(
+    name="increase_in_confidence:gradcam",
+    variant_of="increase_in_confidence",
+    higher_is_better=True,
+    paper=_GRADCAM,
+    formula=INCREASE,
+    asks=_always(Blended("none")),
+    kinds=WITH_PROBABILITIES,
+    **FACTS,
+)
+def increase_in_confidence_gradcam(batch: Batch, outputs: Outputs) -> Responses:
+    """Whether the probability grows, with the map taken as it is."""
+    before, after = probabilities_of(batch, outputs, Blended("none"))
+    return drop_responses(PreparedBatch.of(batch).usable, (after > before).double(), before, after)
+
+
+def _tame(shape: Sequence[int], *, top: float) -> list[Change]:
+    return [Blended("minmax") if top == 1 else Blended("minmax", "top", top)]
+
+
+@metric(
+    name="average_drop:tame",
+    variant_of="average_drop",
+    higher_is_better=False,
+    formula=DROP,
+    asks=_tame,
+    kinds=WITH_PROBABILITIES,
+    paper="Ntrougkas et al. 2022",
+    **FACTS,
+)
+def average_drop_tame(batch: Batch, outputs: Outputs, *, top: Share = 1.0) -> Responses:
+    """Average drop of the min-max scaled map, of which only the highest share of pixels (1, 0.5, 0.15) is used."""
+    before, after = probabilities_of(batch, outputs, _tame(batch.x.shape[1:], top=top)[0])
+    return drop_responses(with_values(batch.maps), drop_of(before, after), before, after)
+
+
+@metric(
+    name="increase_in_confidence:tame",
+    variant_of="increase_in_confidence",
+    higher_is_better=True,
+    asks=_tame,
+    kinds=WITH_PROBABILITIES,
+    formula=INCREASE,
+    paper="Ntrougkas et al. 2022",
+    **FACTS,
+)
+def increase_in_confidence_tame(batch: Batch, outputs: Outputs, *, top: Share = 1.0) -> Responses:
+    """Increase in confidence of the min-max scaled map, of which only the highest share of pixels is used."""
+    before, after = probabilities_of(batch, outputs, _tame(batch.x.shape[1:], top=top)[0])
+    return drop_responses(with_values(batch.maps), (after > before).double(), before, after)
+
+
+def _coherency_blended(threshold: float | None, percentile: float | None) -> Blended:
+    if percentile is not None:
+        return Blended("none", "percentile", percentile)
+    return Blended("none") if threshold is None else Blended("none", "value", threshold)
+
+
+def _coherency_asks(shape: Sequence[int], **options: Any) -> list[Change]:
+    return [_coherency_blended(**options)]
+
+
+@metric(
+    name="average_drop:coherency",
+    variant_of="average_drop",
+    higher_is_better=False,
+    formula=DROP,
+    paper=_COHERENCY,
+    asks=_coherency_asks,
+    kinds=WITH_PROBABILITIES,
+    **FACTS,
+)
+def average_drop_coherency(
+    batch: Batch, outputs: Outputs, *, threshold: float | None = None, percentile: Percentile | None = None
+) -> Responses:
+    """Average drop of maps taken as they are, or as 0 and 1 at a value or at each map's percentile (reached = 1)."""
+    before, after = probabilities_of(batch, outputs, _coherency_blended(threshold, percentile))
+    return drop_responses(PreparedBatch.of(batch).usable, drop_of(before, after), before, after)
+
+
+@metric(
+    name="increase_in_confidence:coherency",
+    variant_of="increase_in_confidence",
+    higher_is_better=True,
+    paper=_COHERENCY,
+    formula=INCREASE,
+    asks=_coherency_asks,
+    kinds=WITH_PROBABILITIES,
+    **FACTS,
+)
+def increase_in_confidence_coherency(
+    batch: Batch, outputs: Outputs, *, threshold: float | None = None, percentile: Percentile | None = None
+) -> Responses:
+    """Increase in confidence of maps taken as they are, or as 0 and 1 at a value or at each map's percentile."""
+    before, after = probabilities_of(batch, outputs, _coherency_blended(threshold, percentile))
+    return drop_responses(PreparedBatch.of(batch).usable, (after > before).double(), before, after)

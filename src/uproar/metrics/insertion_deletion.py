@@ -10,22 +10,23 @@ over `repeats` independent draws (5 for `uniform` and `resample` by default, 1 f
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
+import torch
+import torch.nn.functional as F
 from pydantic import Field
+from torch import Tensor
 
-from uproar.errors import NotApplicable
-from uproar.metrics.adaptive_curve import Cuts, refined
-from uproar.metrics.axis import of_pixels
-from uproar.metrics.changes import Side, removed
-from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, PreparedBatch
-from uproar.metrics.probabilities import area_of, curve_of, follows_values, only
-from uproar.metrics.registry import SHOWN, Batch, Change, Outputs, Responses, metric
+from uproar.errors import BadOption, NotApplicable
+from uproar.metrics.changes import BY_VALUE, ByWindow, PixelOrder, PreparedBatch, Regions, Side, removed
+from uproar.metrics.curves import Cuts, area_of, curve_of, follows_values, only, refined
+from uproar.metrics.registry import SHOWN, Batch, Change, Outputs, Responses, metric, of_pixels
 from uproar.registry import options_of
 from uproar.removal import count
-from uproar.removal.fill import read_fill
-from uproar.types import KINDS
+from uproar.removal.fill import FillContext, Positive, Size, fills, gaussian_kernel, read_fill, weighted_windows
+from uproar.types import KINDS, WITH_PROBABILITIES, Images
 
 Steps = Annotated[int, Field(ge=1, le=100_000)] | Literal["adaptive"]
 """Equal steps, or `adaptive`: a curve of `FINE` steps of which only those are shown where it changes."""
@@ -207,3 +208,157 @@ def insertion(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     `steps="adaptive"` as for `deletion`.
     """
     return _responses(batch, outputs, True, **options)
+
+
+@fills.declare("blur:rise")
+def blur_rise(x: Images, removed: Tensor, around: FillContext, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
+    """The image blurred as in the code released with RISE: the mean colour lies around it.
+
+    The weights are those of a Gaussian whose tails are folded back into the size×size window.
+    """
+    colour = around.colour("blur:rise").to(x).view(1, -1, 1, 1)
+    kernel = folded_gaussian(size, sigma).to(x)
+    x = x - colour
+    for axis in (2, 3):
+        beside = [0, 0, 0, 0]
+        beside[2 * (3 - axis) : 2 * (3 - axis) + 2] = size // 2, (size - 1) // 2
+        x = weighted_windows(F.pad(x, beside), kernel, axis)
+    return x + colour
+
+
+def folded_gaussian(size: int, sigma: float) -> Tensor:
+    """Weights of a Gaussian around the middle of a window that is mirrored at its own edges; they sum to 1."""
+    reach = math.floor(4 * sigma + 0.5)
+    steps = torch.arange(-reach, reach + 1)
+    place = (steps + size // 2) % (2 * size)
+    place = torch.minimum(place, 2 * size - 1 - place)
+    return torch.zeros(size, dtype=torch.float64).index_add_(0, place, gaussian_kernel(steps, sigma))
+
+
+def _rise_counts(shape: Sequence[int], step: int | None) -> list[int]:
+    features = shape[1] * shape[2]
+    each = step or shape[2]
+    return [min(i * each, features) for i in range(math.ceil(features / each) + 1)]
+
+
+def rise_axis(shape: Sequence[int], *, step: int | None, **_: Any) -> list[float]:
+    """Equal steps from 0 to 1, also where the last step is shorter."""
+    return steps_axis(shape, steps=len(_rise_counts(shape, step)) - 1)
+
+
+def _rise_points(inserts: bool) -> Callable[..., Points]:
+    """`step` pixels more at every point."""
+
+    def points(shape: Sequence[int], *, step: int | None, fill: str) -> Points:
+        features, counts = shape[1] * shape[2], _rise_counts(shape, step)
+        if inserts:
+            return nested(shape, "least", [features - k for k in counts], fill, None)
+        return nested(shape, "most", counts, fill, None)
+
+    return points
+
+
+_RISE: dict[str, Any] = {"low": 0, "high": 1, "chance": CHANCE, "paper": "Petsiuk et al. 2018, released code"}
+_RISE_DELETED, _RISE_INSERTED = _rise_points(inserts=False), _rise_points(inserts=True)
+
+
+@metric(
+    true_to="model",
+    name="deletion:rise",
+    variant_of="deletion",
+    higher_is_better=False,
+    biases=BIASES["deletion"],
+    formula="deletion, `step` pixels at a time",
+    asks=flat(_RISE_DELETED),
+    kinds=WITH_PROBABILITIES,
+    axis=of_pixels(rise_axis, "deleted"),
+    **_RISE,
+)
+def deletion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, fill: str = "mean") -> Responses:
+    """Deletion with the step of the code released with RISE: as many pixels as the image is wide."""
+    return area_responses(batch, outputs, _RISE_DELETED, rise_axis, step=step, fill=fill)
+
+
+@metric(
+    true_to="model",
+    name="insertion:rise",
+    variant_of="insertion",
+    higher_is_better=True,
+    biases=BIASES["insertion"],
+    formula="insertion, `step` pixels at a time, on the image blurred towards the mean colour",
+    asks=flat(_RISE_INSERTED),
+    kinds=WITH_PROBABILITIES,
+    axis=of_pixels(rise_axis, "inserted", of_shown=True),
+    **_RISE,
+)
+def insertion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, fill: str = "blur:rise") -> Responses:
+    """Insertion with the step and the blurred canvas of the code released with RISE."""
+    return area_responses(batch, outputs, _RISE_INSERTED, rise_axis, step=step, fill=fill)
+
+
+def _coherency_points(inserts: bool) -> Callable[..., Points]:
+    """Steps of ceil(h·w / steps) pixels, or whole windows until each share is covered."""
+
+    def points(shape: Sequence[int], *, steps: int, fill: str, unit: Unit, window: int, repeats: int | None) -> Points:
+        features = shape[1] * shape[2]
+        side: Side = "least" if inserts else "most"
+        if unit == "pixel":
+            counts = [min(i * math.ceil(features / steps), features) for i in range(steps + 1)]
+            gone = [features - k for k in counts] if inserts else counts
+            return nested(shape, side, gone, fill, repeats)
+        if features < steps * window**2:
+            raise BadOption(
+                f"Whole windows of {window}×{window} pixels need at most {features // window**2} steps on "
+                f"{shape[1]}×{shape[2]} pixels, not {steps}."
+            )
+        draws = range(repeats_of(fill, repeats))
+        inner = [tuple(Regions(side, i, steps, window, fill, d) for d in draws) for i in range(1, steps)]
+        ends = nested(shape, side, [features, 0] if inserts else [0, features], fill, repeats)
+        return [ends[0], *inner, ends[1]]
+
+    return points
+
+
+_COHERENCY: dict[str, Any] = {
+    "low": 0,
+    "high": 1,
+    "chance": CHANCE,
+    "paper": "Vandersmissen and Oramas 2023, released code",
+}
+_COHERENCY_DELETED, _COHERENCY_INSERTED = _coherency_points(inserts=False), _coherency_points(inserts=True)
+
+
+@metric(
+    name="deletion:coherency",
+    variant_of="deletion",
+    true_to="model",
+    higher_is_better=False,
+    biases=BIASES["deletion"],
+    formula="deletion in steps of ceil(h·w / steps) pixels, or of whole windows",
+    asks=flat(_COHERENCY_DELETED),
+    kinds=WITH_PROBABILITIES,
+    axis=of_pixels(steps_axis, "deleted"),
+    **_COHERENCY,
+)
+@options_of(deletion)
+def deletion_coherency(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
+    """Deletion as in the code released with the coherency study; the last points may all be empty images."""
+    return area_responses(batch, outputs, _COHERENCY_DELETED, steps_axis, **options)
+
+
+@metric(
+    name="insertion:coherency",
+    variant_of="insertion",
+    true_to="model",
+    higher_is_better=True,
+    biases=BIASES["insertion"],
+    formula="insertion in steps of ceil(h·w / steps) pixels, or of whole windows",
+    asks=flat(_COHERENCY_INSERTED),
+    kinds=WITH_PROBABILITIES,
+    axis=of_pixels(steps_axis, "inserted", of_shown=True),
+    **_COHERENCY,
+)
+@options_of(deletion, fill="blur")
+def insertion_coherency(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
+    """Insertion as in the code released with the coherency study, on the blurred image by default."""
+    return area_responses(batch, outputs, _COHERENCY_INSERTED, steps_axis, **options)

@@ -9,7 +9,8 @@ that image, since small objects are harder to hit.
 from __future__ import annotations
 
 import functools
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -32,6 +33,7 @@ CONTEXT_BIAS = "a model may rightly look outside the region, at context; larger 
 
 region_metric = functools.partial(metric, true_to="data", higher_is_better=True, low=0, high=1)
 """Declares a metric of the attribution that lies in a known region."""
+_COHERENCY: dict[str, Any] = {"higher_is_better": True, "low": 0, "high": 1, "paper": "Vandersmissen and Oramas 2023"}
 
 
 @region_metric(
@@ -184,3 +186,105 @@ def overlap(selected: Tensor, region: Tensor) -> Tensor:
     """Intersection over union."""
     both, either = selected & region, selected | region
     return both.sum((1, 2)).double() / either.sum((1, 2))
+
+
+def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
+    """The mean over classes of each class's mean value; images without a value do not count."""
+    value, target = responses["value"].double(), responses["target"]
+    known = ~value.isnan()
+    classes = target[known].unique()
+    if not len(classes):
+        return float("nan")
+    return float(torch.stack([value[known & (target == c)].mean() for c in classes]).mean())
+
+
+@metric(
+    true_to="data",
+    name="pointing_game:torchray",
+    variant_of="pointing_game",
+    higher_is_better=True,
+    low=0,
+    high=1,
+    needs=BOXES,
+    version=2,
+    statistic=class_mean,
+    chance="the share of the image within 15 pixels of the region; 1 on images under 15 pixels",
+    paper="Fong et al. 2019",
+    formula="pointing_game(tolerance=15), averaged over classes",
+    biases=f"one pixel decides; {CONTEXT_BIAS}; of tied maxima the upper left counts; meant for images of "
+    "a few hundred pixels",
+)
+def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses:
+    """Whether the first highest pixel is less than 15 pixels from the region; rare classes count as much as others."""
+    region, known = region_of(batch, boxes=True)
+    peaks, finite = peaks_of(batch.maps)
+    hits = hits_at(near(region, tolerance), peaks.int().argmax(1), known & finite)
+    return hits | {"target": batch.target}
+
+
+@metric(
+    name="pointing_game:coherency",
+    variant_of="pointing_game",
+    true_to="data",
+    **_COHERENCY,
+    needs=BOXES,
+    version=2,
+    chance="the share of the image that the larger boxes cover",
+    formula="pointing_game with boxes one pixel larger to the right and below",
+    biases=f"one pixel decides; {CONTEXT_BIAS}; of tied maxima the upper left counts",
+)
+def pointing_game_coherency(batch: Batch) -> Responses:
+    """Whether the first highest pixel lies in a box or one pixel right of it or below, as released code does."""
+    region, known = region_of(batch, boxes=True)
+    larger = torch.nn.functional.pad(region, (1, 0, 1, 0))
+    larger = larger[:, 1:, 1:] | larger[:, :-1, 1:] | larger[:, 1:, :-1] | larger[:, :-1, :-1]
+    peaks, finite = peaks_of(batch.maps)
+    return hits_at(larger, peaks.int().argmax(1), known & finite)
+
+
+@metric(
+    name="iou:coherency",
+    variant_of="iou",
+    true_to="data",
+    uses="values",
+    **_COHERENCY,
+    needs=NEEDS,
+    chance="about the region's share of the image",
+    formula="|S ∩ R| / |S ∪ R|, S = pixels with a positive value",
+    biases="nearly every pixel of most maps is positive, so that the map hardly matters",
+)
+def iou_coherency(batch: Batch) -> Responses:
+    """Overlap of the region with all pixels of positive value, as released code does; 0 for an all-zero map."""
+    region, known = region_of(batch)
+    finite = torch.isfinite(batch.maps).flatten(1).all(1)
+    return {"value": where_defined(overlap(batch.maps > 0, region), known & finite)}
+
+
+LEAST = 1e-7
+"""Positive relevance below which a map says nothing, and gets 0."""
+
+
+@metric(
+    true_to="data",
+    higher_is_better=True,
+    uses="values",
+    low=0,
+    high=1,
+    chance="1/k² of k×k cells: the region's share of the image",
+    needs=BOXES,
+    paper="Rao et al. 2022",
+    formula="Σ max(a, 0) in the cell / Σ max(a, 0); 0 where the sum is below 1e-7",
+    biases="a network that is shown a mosaic may use other cells too, unless it is disconnected from them",
+)
+def grid_pointing(batch: Batch) -> Responses:
+    """Share of the positive relevance in the right cell of a mosaic; a map without positive relevance gets 0.
+
+    For the task grid(…); with the model disconnected(…) relevance outside the cell is wrong beyond doubt (DiFull).
+    """
+    region, known = region_of(batch, boxes=True)
+    finite = torch.isfinite(batch.maps).flatten(1).all(1)
+    a = torch.where(finite[:, None, None], batch.maps, 0).double().clamp_min(0)
+    total, inside = a.sum((1, 2)), (a * region).sum((1, 2))
+    share = torch.where(total < LEAST, 0.0, inside / total.clamp_min(LEAST))
+    chance = where_defined(region.double().mean((1, 2)), known)
+    return {"value": where_defined(share, known & finite), "chance": chance}

@@ -20,8 +20,7 @@ from uproar.batches import spans
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call
 from uproar.guard import guarded_call, is_builtin, private_copy
-from uproar.metrics.changes import Removed, Unchanged
-from uproar.metrics.prepared_batch import PreparedBatch
+from uproar.metrics.changes import PreparedBatch, Removed, Unchanged
 from uproar.metrics.registry import (
     SHOWN,
     Batch,
@@ -33,8 +32,7 @@ from uproar.metrics.registry import (
     metrics,
     read_metric,
 )
-from uproar.models.borrow import borrowed
-from uproar.models.forward import forward
+from uproar.models.forward import borrowed, forward
 from uproar.models.memory_budget import rows_within_budget
 from uproar.models.output_kind import assumed_output, require_kind
 from uproar.training import FineTuning, predict

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import Batch, Responses, Uses, metric
+from uproar.models.copies import redrawn_copies
 from uproar.models.output_kind import assumed_output
-from uproar.models.redraw import redrawn_copies
 from uproar.types import Maps
 
 Similarity = Literal["spearman", "ssim", "cosine"]

@@ -19,14 +19,64 @@ from torch import Tensor, nn
 from uproar.errors import BadInput
 from uproar.expression import Call, parse
 from uproar.guard import guarded_call
-from uproar.metrics.axis import Axis, Trace
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.statistics.bootstrap import resampled_images
 from uproar.training.finetune import FineTuning
 from uproar.types import KINDS, Images, Kind, Labels, Maps
 
-metrics = Registry("metric", "uproar.metrics", ("uproar.released.*",))
+
+@dataclass(frozen=True)
+class Axis:
+    """A fact of a metric whose responses hold a `curve`.
+
+    In texts `{by}` is what the metric follows (its option `by`; probability where it has none), `{score}` the same as
+    the words of an axis: "accuracy", "probability of the target".
+    """
+
+    points: Callable[..., Sequence[float]]
+    """`points(shape, **options)`: where the points lie, for images of shape (c, h, w)."""
+    x: str = "fraction"
+    y: str = "{score}"
+    noun: str = "{by}"
+    """The value at one point."""
+    done: str = ""
+    """What happened to so many percent."""
+    falls: bool = False
+    """Whether the fraction falls from left to right."""
+    of_shown: bool = False
+    """Whether the fraction is the share of pixels that the model is shown; else that of pixels removed."""
+    level: str = ""
+    """The option that holds a level at which the curve is read."""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A fact of a metric that is a statistic of a data set: that statistic wherever it could be read, as a curve."""
+
+    levels: tuple[float, ...]
+    of: Callable[..., Tensor]
+    """`of(responses, levels, **options)`: the statistic at each level, NaN where it is not reached."""
+    x: str
+    y: str
+
+
+MOST_FIRST = "The most important pixels go or come first."
+
+
+def of_pixels(
+    points: Callable[..., Sequence[float]],
+    done: str,
+    remark: str = MOST_FIRST,
+    y: str = "{score}",
+    of_shown: bool = False,
+) -> Axis:
+    """A curve over the share of pixels to which something was done."""
+    return Axis(points, f"share of pixels {done}", y, done=done, of_shown=of_shown, remark=remark)
+
+
+metrics = Registry("metric", "uproar.metrics")
 
 Responses = dict[str, Tensor]
 SHOWN = "shown"
@@ -209,3 +259,24 @@ def resampled_statistic(named: Call, responses: Responses, seed: int = 0) -> np.
         return None
     rows = resampled_images(len(responses["value"]), seed=seed)
     return np.array(data_set_statistic(named, ({name: values[r] for name, values in responses.items()} for r in rows)))
+
+
+CHECKS = ("randomisation(order=whole)", "sensitivity_max(samples=1)")
+"""What is asked where nobody names checks: one map more per image each."""
+FLAGGING = tuple(parse(check).name for check in CHECKS)
+"""The metrics that raise flags."""
+CHECK_IMAGES = 64
+"""Test images that are asked about in every replicate, drawn at random where there are more."""
+
+
+def read_checks(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Checks in canonical form; other metrics are refused, since nobody would look at their values.
+
+    >>> read_checks(("sensitivity_max(samples = 1)",))
+    ('sensitivity_max(samples=1)',)
+    """
+    calls = [read_metric(text) for text in texts]
+    for call in calls:
+        if call.name not in FLAGGING:
+            raise BadInput(f"{call} raises no flag; checks are {' and '.join(FLAGGING)}: name it among the metrics.")
+    return tuple(map(str, calls))

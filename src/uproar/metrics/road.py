@@ -17,16 +17,13 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import BadOption, NotApplicable
-from uproar.metrics.adaptive_curve import Cuts, refined
-from uproar.metrics.axis import of_pixels
-from uproar.metrics.changes import Side
+from uproar.metrics.changes import BY_VALUE, AtPercentile, Jittered, PreparedBatch, Side, removed
+from uproar.metrics.curves import Cuts, area_of, curve_of, follows_values, only, refined, target_score
 from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested, repeats_of
-from uproar.metrics.prepared_batch import BY_VALUE, PreparedBatch
-from uproar.metrics.probabilities import area_of, curve_of, follows_values, only
-from uproar.metrics.registry import SHOWN, Batch, Change, Outputs, Responses, metric
+from uproar.metrics.registry import SHOWN, Axis, Batch, Change, Outputs, Responses, metric, of_pixels
 from uproar.registry import options_of
 from uproar.removal import count
-from uproar.types import KINDS
+from uproar.types import KINDS, WITH_PROBABILITIES
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Fractions = tuple[Fraction, ...]
@@ -171,3 +168,161 @@ def road_gap(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     least, beside = _curve(batch, outputs, "least", **options)
     most, more = _curve(batch, outputs, "most", **options)
     return _respond(batch, least - most, beside + more, **options)
+
+
+def _leemann_points(side: Side) -> Callable[..., Points]:
+    """`int(p · h · w)` pixels are taken away, or, from the other side, left."""
+
+    def points(shape: Sequence[int], *, fractions: Fractions, fill: str, jitter: float, **_: Any) -> Points:
+        features = shape[1] * shape[2]
+        counts = [int(features * p) for p in axis(shape, fractions=fractions)]
+        gone = counts if side == "most" else [features - k for k in counts]
+        return [(removed(side, k, features, fill, 0, Jittered(jitter)),) for k in gone]
+
+    return points
+
+
+_LEEMANN_MOST, _LEEMANN_LEAST = _leemann_points("most"), _leemann_points("least")
+
+
+def _mean_over_fractions(batch: Batch, outputs: Outputs, points: Points, by: By) -> Responses:
+    """The curve over the points and its plain mean, where the released code has no area."""
+    values = curve_of(batch, outputs, points, by)
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
+
+
+_LEEMANN: dict[str, Any] = {"low": 0, "high": 1, "chance": CHANCE, "paper": f"{ROAD}, released code"}
+_JITTER = "noise added to the map reorders real differences below 1e-4 of its range"
+
+
+@metric(
+    true_to="model",
+    name="road:leemann",
+    variant_of="road",
+    higher_is_better=False,
+    biases=f"{MORF_BIAS}; {_JITTER}",
+    formula="mean over p of the accuracy with int(p·h·w) most important pixels removed",
+    asks=flat(_LEEMANN_MOST),
+    kinds=WITH_PROBABILITIES,
+    axis=of_pixels(axis, "removed"),
+    **_LEEMANN,
+)
+def road_leemann(
+    batch: Batch,
+    outputs: Outputs,
+    *,
+    fractions: Fractions = PAPER,
+    fill: str = "linear",
+    jitter: float = 1e-4,
+    by: By = "accuracy",
+) -> Responses:
+    """ROAD as in its released code: one field of noise on all maps, `int(p·h·w)` pixels, the mean over p."""
+    points = _LEEMANN_MOST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
+    return _mean_over_fractions(batch, outputs, points, by)
+
+
+@metric(
+    true_to="model",
+    name="road_lerf:leemann",
+    variant_of="road_lerf",
+    higher_is_better=True,
+    biases=f"{LERF_BIAS}; {_JITTER}",
+    formula="mean over p of the accuracy with all but the int(p·h·w) most important pixels removed",
+    asks=flat(_LEEMANN_LEAST),
+    kinds=WITH_PROBABILITIES,
+    axis=of_pixels(axis, "kept", of_shown=True),
+    **_LEEMANN,
+)
+@options_of(road_leemann)
+def road_lerf_leemann(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
+    """ROAD's other order as in its released code, where a fraction is the share of pixels that is *kept*."""
+    return _mean_over_fractions(batch, outputs, _LEEMANN_LEAST(batch.x.shape[1:], **options), options["by"])
+
+
+Percentile = Annotated[float, Field(ge=0, le=100)]
+Percentiles = tuple[Percentile, ...]
+_TENS: Percentiles = (10, 20, 30, 40, 50, 60, 70, 80, 90)
+_GRADCAM = "pytorch-grad-cam"
+_TIES = "all equal values at a threshold go: a sparse map loses nearly everything at every percentile"
+
+
+def percentile_axis(shape: Sequence[int], *, percentiles: Percentiles, **_: Any) -> list[float]:
+    """The percentiles as fractions of the map that stays."""
+    return axis(shape, fractions=tuple(q / 100 for q in percentiles))
+
+
+_PERCENTILES = Axis(
+    percentile_axis, "percentile of the map at the cut", "change of probability", "change", "percentile"
+)
+_GRADCAM_FACTS: dict[str, Any] = {"low": -1, "high": 1, "biases": _TIES, "paper": _GRADCAM, "axis": _PERCENTILES}
+
+
+def _at(*sides: Side) -> Callable[..., list[Change]]:
+    def asks(shape: Sequence[int], *, percentiles: Percentiles, fill: str) -> list[Change]:
+        return [AtPercentile(side, q, fill) for side in sides for q in percentiles]
+
+    return asks
+
+
+def _difference(batch: Batch, outputs: Outputs, side: Side, percentiles: Percentiles, fill: str) -> Tensor:
+    """Probability after minus before, (n, percentiles)."""
+    after = curve_of(batch, outputs, [(AtPercentile(side, q, fill),) for q in percentiles])
+    return after - target_score(batch.clean, batch.target, "probability")[:, None]
+
+
+@metric(
+    name="road_morf:gradcam",
+    variant_of="road_morf",
+    true_to="model",
+    higher_is_better=False,
+    chance=CHANCE,
+    asks=_at("most"),
+    kinds=WITH_PROBABILITIES,
+    formula="mean over q of p'_c − p_c, pixels from the q-th percentile up removed",
+    **_GRADCAM_FACTS,
+)
+def road_morf_gradcam(
+    batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"
+) -> Responses:
+    """Change of the target's probability when values from a percentile up go, so (100 − q) % of the pixels."""
+    values = _difference(batch, outputs, "most", percentiles, fill)
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
+
+
+@metric(
+    name="road_lerf:gradcam",
+    variant_of="road_lerf",
+    true_to="model",
+    higher_is_better=True,
+    chance=CHANCE,
+    asks=_at("least"),
+    kinds=WITH_PROBABILITIES,
+    formula="mean over q of p'_c − p_c, pixels of 1 − map from the q-th percentile up removed",
+    **_GRADCAM_FACTS,
+)
+@options_of(road_morf_gradcam)
+def road_lerf_gradcam(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
+    """Change of the target's probability when the lowest (100 − q) % of the pixels go."""
+    values = _difference(batch, outputs, "least", **options)
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
+
+
+@metric(
+    name="road:gradcam",
+    variant_of="road",
+    true_to="model",
+    higher_is_better=True,
+    chance="0",
+    asks=_at("most", "least"),
+    kinds=WITH_PROBABILITIES,
+    formula="(road_lerf:gradcam − road_morf:gradcam) / 2",
+    **_GRADCAM_FACTS,
+)
+@options_of(road_morf_gradcam)
+def road_gradcam(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
+    """Half the difference between removing the least and the most important pixels."""
+    most = _difference(batch, outputs, "most", **options)
+    least = _difference(batch, outputs, "least", **options)
+    values = (least - most) / 2
+    value = (least.mean(1) - most.mean(1)) / 2
+    return {"value": only(PreparedBatch.of(batch).usable, value), "curve": values}

@@ -17,14 +17,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.metrics.axis import Axis, Trace
-from uproar.metrics.changes import Above, Thresholded
+from uproar.metrics.changes import Above, PreparedBatch, Thresholded, with_values
+from uproar.metrics.curves import By, area_of, curve_of, follows_values, only, target_score
 from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested
-from uproar.metrics.prepared_batch import PreparedBatch, with_values
-from uproar.metrics.probabilities import By, area_of, curve_of, follows_values, only, target_score
-from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
+from uproar.metrics.registry import Axis, Batch, Change, Outputs, Responses, Trace, metric
 from uproar.removal import count
-from uproar.types import KINDS
+from uproar.types import KINDS, WITH_PROBABILITIES
 
 Steps = Annotated[int, Field(ge=1, le=100_000)]
 _Level = Annotated[float, Field(gt=0)]
@@ -286,3 +284,87 @@ def completeness(
     values = accuracy_lost(batch, outputs, ratios, fill, by, threshold)
     defined = PreparedBatch.of(batch).usable if threshold == "absolute" else with_values(batch.maps)
     return {"value": only(defined, area_of(ratios, values)), "curve": values}
+
+
+SOCO_RATIOS = tuple(i / 100 for i in range(98, 2, -1))
+"""Shares of hidden pixels in the released code: 0.98, 0.97, …, 0.03."""
+
+
+def _soco_points(shape: Sequence[int], *, fill: str, **_: Any) -> Points:
+    return nested(shape, "least", [int(shape[1] * shape[2] * r) for r in SOCO_RATIOS], fill, None)
+
+
+def _soco_rule(epsilon: float, gate: float) -> Rule:
+    return Rule(epsilon, closed=True, gate=gate, lag=True, small=1e-6)
+
+
+def _soco_of_data_set(
+    responses: Mapping[str, Tensor], *, level: Level, epsilon: float, gate: float, by: By, **_: Any
+) -> float:
+    return float(at_levels(*soco_curve(responses, epsilon=epsilon, gate=gate, by=by), level))
+
+
+def soco_curve(
+    responses: Mapping[str, Tensor], *, epsilon: float = 0.01, gate: float = 0.04, by: By = "accuracy", **_: Any
+) -> tuple[Tensor, Tensor]:
+    """Accuracy (or mean score) and soundness at the 96 steps of the released code."""
+    return sound_curve(responses, by, _soco_rule(epsilon, gate))
+
+
+@metric(
+    true_to="model",
+    name="soundness:soco",
+    variant_of="soundness",
+    uses="values",
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance="that of a random map",
+    biases=f"{SOUND_BIAS}; a step's own attribution is judged one step late",
+    statistic=_soco_of_data_set,
+    paper=f"{LI}, released code",
+    asks=flat(_soco_points),
+    kinds=WITH_PROBABILITIES,
+    axis=sound_axis(lambda shape, **_: SOCO_RATIOS),
+    formula="as soundness, in 96 steps, false attribution counted one step late, gains of at most ε false "
+    "once the accuracy is above the gate",
+)
+def soundness_soco(
+    batch: Batch,
+    outputs: Outputs,
+    *,
+    level: Level = 0.5,
+    epsilon: float = 0.01,
+    gate: float = 0.04,
+    fill: str = "linear",
+    by: By = "accuracy",
+) -> Responses:
+    """Soundness as in its released code, where `by="logit"` is called PredScore; maps of zeros count as unsound."""
+    shape = tuple(batch.x.shape[1:])
+    features = shape[1] * shape[2]
+    kept = [features - int(features * r) for r in SOCO_RATIOS]
+    points, rule = _soco_points(shape, fill=fill), _soco_rule(epsilon, gate)
+    usable = PreparedBatch.of(batch).usable
+    return sound_responses(batch, outputs, points, kept, by, rule, level, usable)
+
+
+@metric(
+    true_to="model",
+    name="completeness:soco",
+    variant_of="completeness",
+    uses="values",
+    higher_is_better=True,
+    low=-1,
+    high=1,
+    chance="that of a random map",
+    biases=f"{COMPLETE_BIAS}; a map of zeros removes nothing and scores 0",
+    asks=above_threshold,
+    kinds=WITH_PROBABILITIES,
+    axis=LOST_AXIS,
+    paper=f"{LI}, released code",
+    formula="as completeness, maps of zeros included",
+)
+def completeness_soco(batch: Batch, outputs: Outputs, *, ratios: Ratios = TENTHS, fill: str = "linear") -> Responses:
+    """Completeness as in its released code: maps without values count, and remove nothing."""
+    values = accuracy_lost(batch, outputs, ratios, fill, "accuracy")
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import NotApplicable
-from uproar.metrics.probabilities import target_score
+from uproar.metrics.curves import target_score
 from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.metrics.shape import where_defined
 from uproar.registry import options_of

@@ -1,7 +1,7 @@
 """Networks by name, their weights and outputs, and running a model without changing it."""
 
-from uproar.models import resnet, small, vit
-from uproar.models.borrow import borrowed
+from uproar.models import resnet, small
+from uproar.models.forward import borrowed
 from uproar.models.libraries import hugging_face_entry, timm_entry, torchvision_entry
 from uproar.models.memory_budget import MemoryBudget
 from uproar.models.registry import ModelSpec, build, build_for_input, make, models
@@ -19,7 +19,6 @@ __all__ = [
     "resnet",
     "small",
     "vgg",
-    "vit",
 ]
 
 models.makers["torchvision:"] = torchvision_entry

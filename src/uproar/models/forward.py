@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from uproar.checks import plain
 from uproar.errors import BadInput, BadShape, UproarError, one_line
+from uproar.guard import HOOKS
 
 Reader = Callable[[Any, int], Tensor]
 """`(answer, rows) -> scores`: the scores (n, k) in what a model returned for so many images."""
@@ -138,8 +142,17 @@ def raw_output(model: nn.Module, x: Tensor) -> Any:
     except UproarError:
         raise
     except (TypeError, RuntimeError, ValueError) as error:
-        if "view size is not compatible" not in str(error):
-            raise _refusal(x, error) from error
+        said = str(error)
+        if "out of memory" in said:
+            raise
+        if "view size is not compatible" not in said:
+            refusal = (
+                f"The model cannot take {x.dtype} images of shape {tuple(x.shape)} on {x.device}: {one_line(error)}"
+            )
+            if isinstance(error, TypeError) and "missing" in said and "argument" in said:
+                refusal += "; in Python inputs= gives it what it takes beside images, "
+                refusal += "else wrap it in a module that holds them"
+            raise BadInput(refusal) from error
     _VIEWING.add(model)
     return raw_output(model, x)
 
@@ -164,15 +177,6 @@ def needs_contiguous_input(model: nn.Module) -> bool:
 _PLAIN: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
 
 
-def _refusal(x: Tensor, error: Exception) -> Exception:
-    if "out of memory" in str(error):
-        return error
-    lacking = isinstance(error, TypeError) and "missing" in str(error) and "argument" in str(error)
-    hint = "; in Python inputs= gives it what it takes beside images, else wrap it in a module that holds them"
-    said = f"The model cannot take {x.dtype} images of shape {tuple(x.shape)} on {x.device}: {one_line(error)}"
-    return BadInput(said + hint * lacking)
-
-
 _VIEWING: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 """Models that were seen to make such a view: from then on views are copied at once."""
 
@@ -191,3 +195,168 @@ class CopiedViews(TorchFunctionMode):
 
 
 _COPYING: dict[Callable, Callable] = {Tensor.view: Tensor.reshape, Tensor.view_as: Tensor.reshape_as}
+
+
+# A model is borrowed: put in evaluation, frozen, and given back exactly as it came, also after an error.
+
+
+@contextmanager
+def borrowed(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in evaluation mode with frozen weights; modes, flags and hooks come back afterwards.
+
+    Frozen weights also make a backward pass cheaper: only the gradient of the input is computed.
+    """
+    modules, parameters = list(model.modules()), list(model.parameters())
+    modes = [module.training for module in modules]
+    flags = [parameter.requires_grad for parameter in parameters]
+    tables = [table for module in modules for name in HOOKS if (table := getattr(module, name, None)) is not None]
+    hooks = [OrderedDict(table) if table else None for table in tables]
+    try:
+        model.eval()
+        for parameter, flag in zip(parameters, flags, strict=True):
+            if flag:
+                parameter.requires_grad_(False)
+        yield model
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+        for parameter, flag in zip(parameters, flags, strict=True):
+            if parameter.requires_grad != flag:
+                parameter.requires_grad_(flag)
+        for table, before in zip(tables, hooks, strict=True):
+            if table or before:
+                table.clear()
+                table.update(before or {})
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device a model's weights are on; without weights, the CPU."""
+    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
+
+
+# Models with several inputs: the images are changed and explained, all else is held fixed.
+#
+# Inside `holding(model, inputs)` the model is called with the other inputs beside the images. A tensor with one row
+# stands for all images, one with a row for each image belongs to that image, and anything else is given as it is.
+
+
+GivenInputs = Mapping[str, Any] | Sequence[Any] | None
+"""By the name of the argument, or in order behind the images."""
+
+
+@dataclass
+class HeldInputs:
+    """The inputs of a model beside the images, of which there are so many."""
+
+    positional: tuple[Any, ...]
+    named: dict[str, Any]
+    images: int
+    image: int | None = None
+    """The image that is asked about, where inputs belong to images."""
+
+    @classmethod
+    def of(cls, given: Any, images: int, image: int | None = None) -> HeldInputs:
+        """The inputs as they were given, refused where they are none."""
+        if isinstance(given, Mapping):
+            return cls((), {name: plain(value) for name, value in given.items()}, images, image)
+        if isinstance(given, Tensor | str) or not isinstance(given, Sequence):
+            raise BadInput(
+                "inputs= are the model's inputs beside the images, by name ({'age': ages}) or in order ([ages]), not "
+                f"{type(given).__name__}."
+            )
+        return cls(tuple(map(plain, given)), {}, images, image)
+
+    @property
+    def by_image(self) -> bool:
+        """Whether some belong to single images."""
+        return any(self._rows(value) == self.images > 1 for value in (*self.positional, *self.named.values()))
+
+    def beside(self, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the model gets beside `count` images, which are versions of one image where inputs belong to images."""
+        return (
+            tuple(self._for(value, count) for value in self.positional),
+            {name: self._for(value, count) for name, value in self.named.items()},
+        )
+
+    def _for(self, value: Any, count: int) -> Any:
+        rows = self._rows(value)
+        if rows == self.images > 1:
+            if self.image is None:
+                raise BadInput("An input that belongs to single images was asked for without saying of which image.")
+            value, rows = value[self.image : self.image + 1], 1
+        return value.expand(count, *value.shape[1:]) if rows == 1 else value
+
+    def _rows(self, value: Any) -> int | None:
+        return len(value) if isinstance(value, Tensor) and value.dim() else None
+
+    @property
+    def odd(self) -> list[str]:
+        """Which have neither one row nor one for each image: right only for a model that takes them as they are."""
+        by_name = {**{str(place): value for place, value in enumerate(self.positional)}, **self.named}
+        return [
+            f"{name!r} has {rows}"
+            for name, value in by_name.items()
+            if (rows := self._rows(value)) not in (None, 1, self.images)
+        ]
+
+
+@contextmanager
+def holding(model: nn.Module, held: HeldInputs | None) -> Iterator[None]:
+    """Inside, the model gets these inputs beside the images, however it is called; its layers keep their names."""
+    if held is None:
+        yield
+        return
+
+    def add(
+        _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        positional, more = held.beside(len(given[0]))
+        return (*given, *positional), {**named, **more}
+
+    hook = model.register_forward_pre_hook(add, with_kwargs=True)
+    try:
+        yield
+    except BadInput as error:
+        if not held.odd or error.__cause__ is None:
+            raise
+        raise BadInput(
+            f"The model refuses its inputs=: of these, {', '.join(held.odd)} rows where 1 (for all images) or "
+            f"{held.images} (one for each image) are expected."
+        ) from error
+    finally:
+        hook.remove()
+
+
+# A network on another device, called with tensors on the CPU.
+
+
+class RemoteModel(nn.Module):
+    """Images go to where the network is, and scores come back."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        return forward(self.network, x.to(device_of(self.network))).to(x.device)
+
+
+def unwrap_remote(model: nn.Module) -> nn.Module:
+    """The network itself, on its own device."""
+    return model.network if isinstance(model, RemoteModel) else model
+
+
+def callable_from_cpu(model: nn.Module) -> nn.Module:
+    """The model as one that takes images on the CPU: itself, if it is there."""
+    return model if device_of(model).type == "cpu" else RemoteModel(model)
+
+
+def explain_on_device(explain: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`explain(model, images, classes, draws)` on the model's device, called with tensors on the CPU."""
+
+    def explained(model: nn.Module, images: Tensor, classes: Tensor, *more: Any) -> Tensor:
+        network = unwrap_remote(model)
+        device = device_of(network)
+        return explain(network, images.to(device), classes.to(device), *more).to(images.device)
+
+    return explained

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line, unknown
-from uproar.models.normalise import IMAGENET, Colours, NetworkNormalise, Normalisation, preprocessed
+from uproar.models.normalise import IMAGENET, Colours, NetworkNormalise, Normalisation, preprocessed, with_first_step
 from uproar.registry import Entry
 
 Shape = tuple[int, int, int]
@@ -61,26 +60,22 @@ def hugging_face_entry(name: str) -> Entry:
                 f"{name} comes with trained weights and its own classes, so it takes no number of classes; where fresh "
                 f"networks are trained, as on a task, say {name}(pretrained=false)."
             )
-        return _hugging_face(name, classes if not pretrained else None, pretrained)
+        transformers = _imported("transformers")
+        auto = transformers.AutoModelForImageClassification
+        try:
+            facts, _ = transformers.image_processing_base.ImageProcessingMixin.get_image_processor_dict(place)
+            if pretrained:
+                made = auto.from_pretrained(place)
+            else:
+                made = auto.from_config(transformers.AutoConfig.from_pretrained(place, num_labels=classes))
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            raise BadInput(f"The Hugging Face model {place!r} cannot be loaded: {one_line(error)}") from None
+        return preprocessed(made, facts)
 
     bare = name.partition(":")[2]
+    place = bare.strip("'\"")
     network.__doc__ = f"{bare} as transformers builds it, with its trained weights; preprocesses inside."
     return Entry("model", name, network)
-
-
-def _hugging_face(name: str, classes: int | None, pretrained: bool) -> nn.Module:
-    """An image classifier with its trained weights, or a fresh one; its processor's steps come first."""
-    transformers, place = _imported("transformers"), name.partition(":")[2].strip("'\"")
-    auto = transformers.AutoModelForImageClassification
-    try:
-        facts, _ = transformers.image_processing_base.ImageProcessingMixin.get_image_processor_dict(place)
-        if pretrained:
-            made = auto.from_pretrained(place)
-        else:
-            made = auto.from_config(transformers.AutoConfig.from_pretrained(place, num_labels=classes))
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise BadInput(f"The Hugging Face model {place!r} cannot be loaded: {one_line(error)}") from None
-    return preprocessed(made, facts)
 
 
 def _entry(name: str, make: Callable[[Shape, int], tuple[nn.Module, Colours]]) -> Entry:
@@ -90,7 +85,7 @@ def _entry(name: str, make: Callable[[Shape, int], tuple[nn.Module, Colours]]) -
         shape: Shape, classes: int, mean: Tensor, std: Tensor, *, normalise: Normalisation = "auto"
     ) -> nn.Module:
         made, published = make(shape, classes)
-        return prepend_normalise(made, NetworkNormalise(normalise, mean, std, published))
+        return with_first_step(made, NetworkNormalise(normalise, mean, std, published))
 
     library, _, bare = name.partition(":")
     network.__doc__ = f"{bare} as {library} builds it, with fresh weights; normalises inside."
@@ -121,17 +116,3 @@ def _imported(library: str) -> Any:
             f"{library} is installed but cannot be loaded ({one_line(error)}): its build does not belong to this build "
             f"of torch ({torch.__version__}); install two that do, or take uproar's own networks, such as resnet50."
         ) from None
-
-
-def prepend_normalise(network: nn.Module, first: NetworkNormalise) -> nn.Module:
-    """A network that normalises its images first, and whose weights keep their names."""
-    if isinstance(network, nn.Sequential):
-        return nn.Sequential(OrderedDict(normalise=first, **dict(network.named_children())))
-    network.add_module("normalise", first)
-    network.register_forward_pre_hook(_normalise)
-    return network
-
-
-def _normalise(network: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    first: Any = network.get_submodule("normalise")
-    return (first(given[0]), *given[1:])

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from uproar.models.borrow import borrowed, device_of
-from uproar.models.forward import forward
+from uproar.models.forward import borrowed, device_of, forward
 
 Result = TypeVar("Result")
 
@@ -55,7 +54,9 @@ class MemoryBudget:
             except OUT_OF_MEMORY:
                 if self.rows == 1:
                     raise
-                self._halve()
+                self.rows, self.short = self.rows // 2, True
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
             finally:
                 _limit.reset(token)
 
@@ -70,11 +71,6 @@ class MemoryBudget:
 
             start, result = self.run(part)
             yield result
-
-    def _halve(self) -> None:
-        self.rows, self.short = self.rows // 2, True
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
 
 def rows_within_budget(rows: int) -> int:

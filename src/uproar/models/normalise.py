@@ -161,16 +161,19 @@ def preprocessed(network: nn.Module, processor: Any = None) -> nn.Module:
         )
     if "normalise" in dict(network.named_children()):
         raise BadInput(f"{type(network).__name__} has a step named normalise already: it preprocesses its images.")
+    return with_first_step(network, Preprocess(how))
+
+
+def with_first_step(network: nn.Module, step: nn.Module) -> nn.Module:
+    """The network with a step named `normalise` before it; its weights keep their names."""
     if isinstance(network, nn.Sequential):
-        return nn.Sequential(OrderedDict(normalise=Preprocess(how), **dict(network.named_children())))
-    network.add_module("normalise", Preprocess(how))
+        return nn.Sequential(OrderedDict(normalise=step, **dict(network.named_children())))
+    network.add_module("normalise", step)
     network.register_forward_pre_hook(_normalised, with_kwargs=True)
     return network
 
 
-def _normalised(
-    network: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _normalised(network: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     first: Any = network.get_submodule("normalise")
     return (first(given[0]), *given[1:]), named
 

@@ -20,8 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.errors import BadInput, BadShape, NotApplicable, UproarError, one_line
-from uproar.models.borrow import borrowed
-from uproar.models.forward import dtype_of, extract_class_scores, forward, read_by
+from uproar.models.forward import borrowed, dtype_of, extract_class_scores, forward, read_by
 from uproar.types import Kind, Labels
 
 Output = Literal["auto", "softmax", "sigmoid", "regression", "logit", "probability"]
@@ -227,8 +226,6 @@ _PROBLEMS: dict[str, Output] = {
 }
 """What networks of Hugging Face say of themselves."""
 
-_PROBABILITIES = OutputKind(bounded=True)
-
 
 def output_kind(outputs: Tensor, output: Output = "auto", tolerance: float = ROUNDING, last: str = "") -> OutputKind:
     """What outputs (n, k) are, `last` being the operation they come from; refused where that cannot be told.
@@ -243,43 +240,35 @@ def output_kind(outputs: Tensor, output: Output = "auto", tolerance: float = ROU
         raise BadInput("The model's answers to all images are NaN or infinite.")
     if output == "regression":
         return OutputKind("regression")
+    single = outputs.shape[1] == 1
     if output == "sigmoid" or (output == "auto" and last == "Sigmoid"):
-        return _sigmoid(known, last)
-    if outputs.shape[1] == 1:
-        raise BadInput(_one_output(output))
-    return _softmax(known, "logit" if output == "auto" and last in _LAYERS else output, tolerance)
-
-
-def _sigmoid(known: Tensor, last: str) -> OutputKind:
-    bounded = last == "Sigmoid" or (last not in _LAYERS and bool(((known >= 0) & (known <= 1)).all()))
-    return OutputKind("sigmoid", bounded, single=known.shape[1] == 1)
-
-
-def _one_output(output: Output) -> str:
-    if output == "auto":
-        return (
+        bounded = last == "Sigmoid" or (last not in _LAYERS and bool(((known >= 0) & (known <= 1)).all()))
+        return OutputKind("sigmoid", bounded, single)
+    if single and output == "auto":
+        raise BadInput(
             "The model has one output per image, which may be the logit of a yes-or-no answer or a value: say "
             "output='sigmoid' or output='regression' (--output on the command line)."
         )
-    return (
-        f"The model has one output per image, and output={output!r} is a softmax, which is 1 for every image over one "
-        "number: say output='sigmoid' for the logit of a yes-or-no answer, output='regression' for a value."
-    )
-
-
-def _softmax(known: Tensor, output: Output, tolerance: float) -> OutputKind:
-    sums = known.sum(1)
-    sum_to_one = sums_to_one(known, tolerance)
-    if output == "probability" and not sum_to_one:
+    if single:
+        raise BadInput(
+            f"The model has one output per image, and output={output!r} is a softmax, which is 1 for every image over "
+            "one number: say output='sigmoid' for the logit of a yes-or-no answer, output='regression' for a value."
+        )
+    if output == "logit" or (output == "auto" and last in _LAYERS):
+        return SOFTMAX
+    if sums_to_one(known, tolerance):
+        return OutputKind(bounded=True)
+    if output == "probability":
         raise BadInput("output='probability' was given, but the model's rows do not sum to 1.")
-    if output == "auto" and not sum_to_one and bool(((known >= 0) & (known <= 1 + tolerance)).all()):
+    sums = known.sum(1)
+    if output == "auto" and bool(((known >= 0) & (known <= 1 + tolerance)).all()):
         raise BadInput(
             f"The model's answers to all {len(known)} images lie between 0 and 1, but a row sums to "
             f"{float(sums.min()):.3g} to {float(sums.max()):.3g}, not to 1: they look like the sigmoids of several "
             "labels, of which a softmax means nothing. Say output='sigmoid' if they are, or output='logit' if they are "
             "scores of classes of which one is right (--output on the command line)."
         )
-    return _PROBABILITIES if sum_to_one and output != "logit" else SOFTMAX
+    return SOFTMAX
 
 
 def sums_to_one(outputs: Tensor, tolerance: float = ROUNDING) -> bool:

@@ -124,7 +124,7 @@ def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> Non
     model.eval()
     try:
         with torch.inference_mode():
-            out = _scores(model(sample), len(sample), name)
+            answer = model(sample)
     except CODE_ERRORS as error:
         raise BadInput(
             f"The model {name} cannot take images of shape {tuple(sample.shape[1:])}: {describe_error(error)}"
@@ -132,19 +132,15 @@ def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> Non
     finally:
         model.train(was_training)
     rows = len(sample)
+    try:
+        out = extract_class_scores(answer, rows)
+    except BadInput as error:
+        raise BadInput(f"The model {name}: {error}") from error
     if out.shape != (rows, len(task.classes)):
         raise BadInput(
             f"The model {name} returns {tuple(out.shape)} for {rows} images, but {task.name} has "
             f"{len(task.classes)} classes: it must return ({rows}, {len(task.classes)})."
         )
-
-
-def _scores(answer: Any, rows: int, name: str) -> Tensor:
-    """The scores in a model's answer to so many images."""
-    try:
-        return extract_class_scores(answer, rows)
-    except BadInput as error:
-        raise BadInput(f"The model {name}: {error}") from error
 
 
 def _factory(spec: ModelSpec) -> tuple[Callable[..., Any], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import zipfile
 from collections.abc import Mapping
@@ -53,32 +54,26 @@ def _unreadable(file: Path) -> str:
     """What a file that neither reader takes seems to be, by how it begins, and what to do."""
     with file.open("rb") as opened:
         start = opened.read(9)
-    again = "download or save it again"
-    named = file.suffix == ".safetensors"
     if not start:
-        return f"the file is empty; {again}"
-    if start[8:] == b"{":  # the header of safetensors, after its length
-        return (
-            f"the file seems to be cut short; {again}" if named else "it seems to be safetensors; name it .safetensors"
-        )
-    if start[:2] == b"PK" and not named:
-        return _MORE if _is_whole_archive(file) else f"the file seems to be cut short or damaged; {again}"
-    if start[:1] == b"\x80" and not named:
-        return f"{_MORE}, or {again} if it was cut short"
-    made = "no safetensors file" if named else "neither safetensors nor a file of torch.save"
-    return f"it is {made}; give a .safetensors file or a state_dict saved with torch.save (.pt)"
-
-
-def _is_whole_archive(file: Path) -> bool:
-    """Whether an archive, which is what torch.save writes, can be read to its end."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return archive.testzip() is None
-    except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError):
-        return False
-
-
-_MORE = "it holds more than tensors, which uproar does not execute; save the network's state_dict() alone"
+        return "the file is empty; download or save it again"
+    if file.suffix == ".safetensors":
+        if start[8:] == b"{":  # the header of safetensors, after its length
+            return "the file seems to be cut short; download or save it again"
+        return "it is no safetensors file; give a .safetensors file or a state_dict saved with torch.save (.pt)"
+    if start[8:] == b"{":
+        return "it seems to be safetensors; name it .safetensors"
+    more = "it holds more than tensors, which uproar does not execute; save the network's state_dict() alone"
+    if start[:1] == b"\x80":
+        return f"{more}, or download or save it again if it was cut short"
+    if start[:2] == b"PK":  # an archive, which is what torch.save writes
+        damaged = True
+        with contextlib.suppress(zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError):
+            damaged = zipfile.ZipFile(file).testzip() is not None
+        return "the file seems to be cut short or damaged; download or save it again" if damaged else more
+    return (
+        "it is neither safetensors nor a file of torch.save; give a .safetensors file or a state_dict saved with "
+        "torch.save (.pt)"
+    )
 
 
 def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> nn.Module:
@@ -97,18 +92,14 @@ def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> 
     counters = {name: own[name] for name in own if name.endswith("num_batches_tracked")}
     stored = {**counters, **stored}
     if new_head:
-        stored |= {n: own[n] for n in _head(model) if n in stored and stored[n].shape != own[n].shape}
+        last = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)][-1:]
+        head = [f"{name}.{part}" for name in last for part in ("weight", "bias")]
+        stored |= {n: own[n] for n in head if n in stored and stored[n].shape != own[n].shape}
     problems = differences(own, stored)
     if problems:
         raise BadInput(f"The weights in {path} do not fit the model: {problems}.")
     model.load_state_dict(stored)
     return model
-
-
-def _head(model: nn.Module) -> list[str]:
-    """The names of the weights of the last linear layer."""
-    last = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)][-1:]
-    return [f"{name}.{part}" for name in last for part in ("weight", "bias")]
 
 
 SHOWN = 6
@@ -129,9 +120,8 @@ def differences(own: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
         if name in stored and stored[name].shape != own[name].shape
     ]
     kinds = {"missing": missing, "unexpected": unexpected, "of another shape": misshapen}
-    return "; ".join(f"{len(names)} {kind} ({_some(names)})" for kind, names in kinds.items() if names)
-
-
-def _some(names: list[str]) -> str:
-    more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    words = []
+    for kind, names in kinds.items():
+        more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+        words += [f"{len(names)} {kind} ({', '.join(names[:SHOWN] + more)})"] if names else []
+    return "; ".join(words)

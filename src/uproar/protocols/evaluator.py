@@ -20,8 +20,7 @@ from uproar.data.stream import Rows, row_numbers
 from uproar.errors import BadInput
 from uproar.estimators import Chain, Context, explain_chains, read_chain
 from uproar.models import ModelSpec
-from uproar.models.borrow import device_of
-from uproar.models.forward import raw_output
+from uproar.models.forward import device_of, raw_output
 from uproar.models.registry import make
 from uproar.protocols.mask_assignment import moved
 from uproar.removal.order import ranks

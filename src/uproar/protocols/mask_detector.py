@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
-from uproar.models.borrow import device_of
+from uproar.models.forward import device_of
 from uproar.models.small import Block, Normalise
 from uproar.seeds import key
 from uproar.statistics.correlation import area_under_roc

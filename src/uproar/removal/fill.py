@@ -53,7 +53,7 @@ def weighted_windows(x: Tensor, kernel: Tensor, dim: int) -> Tensor:
     return (x.unfold(dim, len(kernel), 1) * kernel).sum(-1)
 
 
-fills = Registry("fill", "uproar.fills", ("uproar.released.rise",))
+fills = Registry("fill", "uproar.fills", ("uproar.metrics.insertion_deletion",))
 
 Size = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -84,16 +84,15 @@ class FillContext:
 @fills.declare()
 def mean(x: Images, removed: Tensor, around: FillContext, *, images: Size | None = None) -> Images:
     """The mean colour of the training images, or of so many of them: constant, and no image is its own reference."""
-    colour = around.colour("mean") if images is None else _sampled(around, images)
-    return colour.to(x).view(1, -1, 1, 1).expand_as(x)
-
-
-def _sampled(around: FillContext, images: int) -> Tensor:
-    if around.sampled is not None:
-        return around.sampled
-    if around.train is None:
+    if images is None:
+        colour = around.colour("mean")
+    elif around.sampled is not None:
+        colour = around.sampled
+    elif around.train is not None:
+        colour = sample_colour(around.train.__getitem__, len(around.train), images)
+    else:
         raise NotApplicable("the fill 'mean(images=…)' samples training images; give them as train=")
-    return sample_colour(around.train.__getitem__, len(around.train), images)
+    return colour.to(x).view(1, -1, 1, 1).expand_as(x)
 
 
 def sample_colour(read: Callable[[Tensor], Tensor], total: int, images: int) -> Tensor:

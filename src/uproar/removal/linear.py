@@ -14,7 +14,6 @@ import importlib
 import threading
 import warnings
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import NamedTuple
 
@@ -35,16 +34,13 @@ _NARROW = 16
 _KEEP = 2**26
 
 
-def impute(
-    x: np.ndarray, removed: np.ndarray, *, constant: np.ndarray | float = 0.0, tol: float = 5e-6, threads: int = 1
-) -> np.ndarray:
+def impute(x: np.ndarray, removed: np.ndarray, *, constant: np.ndarray | float = 0.0, tol: float = 5e-6) -> np.ndarray:
     """The images with removed pixels interpolated from the known ones, which stay bit for bit.
 
     `x` is float32 (n, c, h, w); `removed` is bool (n, h, w), or (n, c, h, w) with a mask for each
     channel. Where nothing is known, pixels become `constant` (a number, or one for each channel).
     The error is about `tol` times the range of the pixels around a hole, or less. An image's
-    result depends neither on the rest of the batch, nor on `threads`, nor on what stood in its
-    removed pixels.
+    result depends neither on the rest of the batch nor on what stood in its removed pixels.
 
     >>> x = np.array([[[[0.0, 7.0, 7.0, 3.0]]]], dtype=np.float32)
     >>> impute(x, x[:, 0] == 7)
@@ -63,7 +59,9 @@ def impute(
         x, removed = x.swapaxes(2, 3), removed.swapaxes(1, 2)
 
     result = np.array(x, order="C")
-    failed = _fill_images(result, np.ascontiguousarray(removed), constants, tol, threads)
+    removed, kernels = np.ascontiguousarray(removed), _kernels()
+    solver = _solver(kernels, result.shape[2:]) if kernels else None
+    failed = sum(_fill_image(result[i], removed[i], constants[i], tol, solver) for i in range(len(result)))
     if failed:
         warnings.warn(
             f"{failed} of {n * c} linear systems did not reach the accuracy {tol:g} within {_LIMIT} "
@@ -122,20 +120,6 @@ def _check(x: np.ndarray, removed: np.ndarray, constant: tuple[int, ...]) -> Non
                 f"Known pixels must be finite, but image {i} is {image[tuple(bad[0])]} in channel "
                 f"{channel}, row {row}, column {column}; remove such pixels or replace them."
             )
-
-
-def _fill_images(x: np.ndarray, removed: np.ndarray, constants: np.ndarray, tol: float, threads: int) -> int:
-    """Fills all images in place; returns how many systems multigrid failed to solve."""
-    kernels = _kernels()
-
-    def fill(indices: Iterable[int]) -> int:
-        solver = _solver(kernels, x.shape[2:]) if kernels else None
-        return sum(_fill_image(x[i], removed[i], constants[i], tol, solver) for i in indices)
-
-    if threads == 1:
-        return fill(range(len(x)))
-    with ThreadPoolExecutor(threads) as pool:
-        return sum(pool.map(fill, (range(k, len(x), threads) for k in range(threads))))
 
 
 def _fill_image(x: np.ndarray, removed: np.ndarray, constant: np.ndarray, tol: float, solver: _Solver | None) -> int:

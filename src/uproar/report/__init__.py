@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uproar.paths import user_path
-from uproar.report.files import remove_files, write_files
-from uproar.report.libraries import MissingLibraries, missing_libraries, require_libraries, tables_only
+from uproar.report.files import (
+    MissingLibraries,
+    missing_libraries,
+    remove_files,
+    require_libraries,
+    tables_only,
+    write_files,
+)
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 

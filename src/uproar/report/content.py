@@ -146,7 +146,7 @@ def deciding_chart(
     baselines = values[free].dropna(subset="value")
     rows = []
     for row in methods.itertuples():
-        style = GREEN if row.name in answer.recommended else BLACK if row.name in answer.qualified else GREY
+        style = GREEN if row.name in answer.recommended else BLACK if row.name in answer.choice.qualified else GREY
         rows.append(ForestRow.of(str(row.name), style, row.value, row.low, row.high))
     ends = (baselines["value"].min(), baselines["value"].max()) if len(baselines) else None
     limits = limits_of([*(v for row in rows for v in (row.value, row.low, row.high)), *(ends or ())])
@@ -197,7 +197,7 @@ def evaluator_blocks(target: str, scores: EvaluatorScores) -> list[Block]:
             with_interval(row["score"], row["low"], row["high"], "difference"),
             with_interval(row["over_random"], row["over_random_low"], row["over_random_high"], "difference"),
             with_interval(row["margin"], row["margin_low"], row["margin_high"], "difference"),
-            p_value(row["p_network_free"]),
+            p_value(row["p_baseline"]),
         ]
         for row in scores.verdicts.to_dict("records")
     ]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from uproar.errors import BadInput, BadShape, StoreError
 from uproar.report.figures import Figure, PictureRow, Pictures, Tile, layer_notes
-from uproar.report.libraries import require_libraries
+from uproar.report.files import require_libraries
 from uproar.results.quality import NetworkQuality
 from uproar.storage.backends import write_file
 

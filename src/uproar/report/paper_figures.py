@@ -17,15 +17,13 @@ import numpy as np
 import pandas as pd
 
 from uproar.bibliography import title_of
-from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.names import without_options
+from uproar.claims.evidence import ClaimEvidence, without_options
 from uproar.errors import NotApplicable, one_line
 from uproar.metrics.registry import metrics, read_metric
 from uproar.registry import Registry
-from uproar.report.audits import audit_figure
 from uproar.report.figures import Chart, Figure, Series, Style, limits_of, numbers, styles
 from uproar.report.formatting import LEVEL, NOTHING, known, percent, points
-from uproar.report.study_figures import mean_at, series_of
+from uproar.report.study_figures import audit_figure, mean_at, series_of
 from uproar.results.view import StudyView
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval

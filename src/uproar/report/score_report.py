@@ -12,8 +12,7 @@ import pandas as pd
 from uproar.errors import UproarError
 from uproar.expression import parse
 from uproar.metrics import metrics
-from uproar.metrics.axis import Axis
-from uproar.metrics.registry import QUESTIONS
+from uproar.metrics.registry import QUESTIONS, Axis
 from uproar.registry import Entry
 from uproar.report.content import (
     Block,
@@ -90,7 +89,7 @@ def deciding_values(
 ) -> tuple[pd.DataFrame, str, str]:
     """The values of every method and baseline by the metric that decides, or would; its name and unit."""
     columns = ["name", "value", "low", "high"]
-    for metric in (answer.deciding or answer.metrics)[:1]:
+    for metric in (answer.choice.deciding or answer.metrics)[:1]:
         label = f"{metric.label}{' (not reliable here)' * bool(metric.unreliable)}"
         if "evaluator" in metric.name:
             target = "label" if metric.name == "evaluator" else "answer"

@@ -6,7 +6,6 @@ import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import paper_of
-from uproar.report.audits import audit_figure
 from uproar.report.content import (
     Block,
     Chapter,
@@ -30,6 +29,7 @@ from uproar.report.paper_figures import FigureSource, UndrawnFigure, figures_of_
 from uproar.report.score_report import deciding_values, metric_curves, metric_part, pair_folds
 from uproar.report.study_figures import (
     Styles,
+    audit_figure,
     best_first,
     curve_figures,
     estimator_styles,

@@ -20,7 +20,7 @@ The rule:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from uproar.results.evidence import Evidence, Standing, evidence_of_scores, evidence_of_view
+from uproar.results.evidence import Evidence, evidence_of_scores, evidence_of_view
 from uproar.results.flags import Flag, by_method, check_sentences, flags_of_scores
 from uproar.results.letter_groups import letter_groups, letters_of
 from uproar.statistics.design import BASELINE
@@ -48,6 +48,68 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What the rule decides, by the metrics that decide."""
+
+    deciding: tuple[Evidence, ...]
+    methods: tuple[str, ...]
+    """All methods, best first by their mean rank under the metrics that decide."""
+    qualified: tuple[str, ...] = ()
+    """The methods that are better than every baseline, best first."""
+    best: tuple[str, ...] = ()
+    """The best of these and those not significantly different from it, the cheapest first."""
+    random_only: bool = False
+    """Whether `random` is the only baseline: too low a bar to recommend by."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """The methods of every letter, best first: two share one where they are not significantly different."""
+    shortcut: bool = False
+    """Whether the network and the data disagree about what matters."""
+
+    @property
+    def recommended(self) -> tuple[str, ...]:
+        """The methods to use, the cheapest first; empty where none can be recommended."""
+        return () if self.random_only else self.best
+
+
+def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
+    """The rule at the top of this file, step by step."""
+    names = list(dict.fromkeys(name for metric in metrics for name in metric.methods))
+    reliable = [metric for metric in metrics if not metric.unreliable]
+    about_network = [metric for metric in reliable if metric.question == "model"] or reliable
+    first = [metric for metric in about_network if metric.trusted] or about_network
+    deciding = tuple(metric for metric in first if metric.kind == first[0].kind)
+    if not deciding:
+        return Choice((), tuple(names))
+
+    def mean_rank(name: str) -> float:
+        ranks = [metric.methods.index(name) if name in metric.methods else len(names) for metric in deciding]
+        return float(np.mean(ranks))
+
+    def qualifies(name: str) -> bool:
+        standings = [metric.standings[name] for metric in deciding if name in metric.standings]
+        return any(one.better for one in standings) and not any(one.lead.high < 0 for one in standings)
+
+    def better(one: str, other: str) -> bool:
+        found = [metric.significant for metric in deciding]
+        return any((one, other) in pairs for pairs in found) and not any((other, one) in pairs for pairs in found)
+
+    methods = tuple(sorted(names, key=mean_rank))
+    qualified = tuple(name for name in methods if qualifies(name))
+    best = [name for name in qualified if not better(qualified[0], name)]
+    best.sort(key=lambda name: costs.get(name, Cost(np.inf)).passes)
+    random_only = not any(name in metric.baselines - {BASELINE} for metric in deciding for name in metric.values)
+    ranked = [name for name in methods if any(name in metric.values for metric in deciding)]
+    groups = letter_groups(ranked, lambda one, other: better(one, other) or better(other, one))
+
+    lost = {metric.kind: metric.lost.get(qualified[0]) for metric in reliable} if qualified else {}
+    network, label = lost.get("evaluator"), lost.get("label evaluator")
+    shortcut = False
+    if network is not None and label is not None:
+        shortcut = label.high < network.low and label.value < network.value / 2
+    return Choice(deciding, methods, qualified, tuple(best), random_only, groups, shortcut)
+
+
+@dataclass(frozen=True)
 class Answer:
     """The recommendation for one task and model, or for scores."""
 
@@ -64,83 +126,19 @@ class Answer:
     """What the checks found, a sentence each."""
 
     @cached_property
-    def deciding(self) -> tuple[Evidence, ...]:
-        """The metrics that decide."""
-        reliable = [metric for metric in self.metrics if not metric.unreliable]
-        about_network = [metric for metric in reliable if metric.question == "model"] or reliable
-        first = [metric for metric in about_network if metric.trusted] or about_network
-        return tuple(metric for metric in first if metric.kind == first[0].kind)
+    def choice(self) -> Choice:
+        """What the rule makes of the metrics."""
+        return recommend(self.metrics, self.costs)
 
-    @cached_property
+    @property
     def methods(self) -> tuple[str, ...]:
         """The methods, best first by their mean rank under the metrics that decide."""
-        names = list(dict.fromkeys(name for metric in self.metrics for name in metric.methods))
-        ranks = [
-            [metric.methods.index(n) if n in metric.methods else len(names) for n in names] for metric in self.deciding
-        ]
-        means = dict(zip(names, np.mean(ranks, 0), strict=True)) if ranks else {}
-        return tuple(sorted(names, key=lambda name: means.get(name, 0.0)))
-
-    @cached_property
-    def baselines(self) -> tuple[str, ...]:
-        """The rankings that never look at the network."""
-        return tuple(dict.fromkeys(n for metric in self.metrics for n in metric.values if n in metric.baselines))
-
-    def standings(self, method: str) -> list[Standing]:
-        """A method against the baselines under the metrics that decide."""
-        return [metric.standings[method] for metric in self.deciding if method in metric.standings]
-
-    def qualifies(self, method: str) -> bool:
-        """Whether a deciding metric finds it better than every baseline, and none a baseline better than it."""
-        standings = self.standings(method)
-        return any(one.better for one in standings) and not any(one.lead.high < 0 for one in standings)
-
-    @cached_property
-    def qualified(self) -> tuple[str, ...]:
-        """The methods that are better than every baseline, best first."""
-        return tuple(method for method in self.methods if self.qualifies(method))
-
-    @cached_property
-    def random_only(self) -> bool:
-        """Whether `random` is the only baseline of the metrics that decide: too low a bar to recommend by."""
-        return not any(name in metric.baselines - {BASELINE} for metric in self.deciding for name in metric.values)
-
-    def significantly_better(self, first: str, second: str) -> bool:
-        """Whether a deciding metric finds the first significantly better, and none the second."""
-        pairs = [metric.significant for metric in self.deciding]
-        return any((first, second) in each for each in pairs) and not any((second, first) in each for each in pairs)
-
-    @cached_property
-    def best(self) -> tuple[str, ...]:
-        """The best method that qualifies and those not significantly different from it, the cheapest first."""
-        tied = [m for m in self.qualified if not self.significantly_better(self.qualified[0], m)]
-        return tuple(sorted(tied, key=lambda m: self.costs.get(m, Cost(np.inf)).passes))
+        return self.choice.methods
 
     @property
     def recommended(self) -> tuple[str, ...]:
         """The methods to use, the cheapest first; empty where none can be recommended."""
-        return () if self.random_only else self.best
-
-    @cached_property
-    def shortcut(self) -> bool:
-        """Whether the network and the data disagree about what matters; see the rule."""
-        reliable = {metric.kind: metric for metric in self.metrics if not metric.unreliable}
-        if not self.qualified or not {"evaluator", "label evaluator"} <= reliable.keys():
-            return False
-        network, label = (reliable[kind].lost.get(self.qualified[0]) for kind in ("evaluator", "label evaluator"))
-        if network is None or label is None:
-            return False
-        return label.high < network.low and label.value < network.value / 2
-
-    @cached_property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The methods of every letter, best first: two share one where they are not significantly different."""
-        ranked = [method for method in self.methods if any(method in metric.values for metric in self.deciding)]
-
-        def differ(first: str, second: str) -> bool:
-            return self.significantly_better(first, second) or self.significantly_better(second, first)
-
-        return letter_groups(ranked, differ)
+        return self.choice.recommended
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -164,7 +162,7 @@ class Answer:
     @property
     def table(self) -> pd.DataFrame:
         """One row per method: rank group, standing under every metric, warnings, passes and seconds per image."""
-        letters = letters_of(self.groups)
+        letters = letters_of(self.choice.groups)
         rows = []
         for method in self.methods:
             standings = {metric.label: metric.standings.get(method) for metric in self.metrics}

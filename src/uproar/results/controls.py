@@ -2,7 +2,7 @@
 
 A judge that puts random rankings among the best says nothing about methods. Every protocol and metric that compares
 methods with `random` is checked by one rule, on the tests that it has anyway. Methods are what asks the network:
-network-free rankings such as `block_random` are controls, and have no say in it.
+model-free baselines such as `block_random` are controls, and have no say in it.
 
 passed      at least one method is decidedly better than random.
 failed      none is, and either some are decidedly worse (random is among the best), or the data were enough: every
@@ -43,7 +43,7 @@ COLUMNS = {
     "model": "network",
     "measure": "the protocol or metric",
     "control": "passed, failed or undecided: whether it tells any method from random rankings",
-    "methods": "how many were compared with random, network-free rankings not counted",
+    "methods": "how many were compared with random, model-free baselines not counted",
     "better": "how many are decidedly better",
     "worse": "how many are decidedly worse",
     "sentence": "the same in words",

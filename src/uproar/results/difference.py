@@ -25,7 +25,7 @@ VERDICT_COLUMNS = {
 }
 """The columns of `Difference.verdicts`: of protocols, and of evaluators, whose protocol has their target in its name.
 
-A verdict is strengthened where a method is now also better than the best network-free ranking, and weakened where it
+A verdict is strengthened where a method is now also better than every model-free baseline, and weakened where it
 is so no longer.
 """
 

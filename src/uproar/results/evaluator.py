@@ -1,8 +1,8 @@
-"""What the evaluator says: the primary score of every estimator, and whether it beats all network-free rankings.
+"""What the evaluator says: the primary score of every estimator, and whether it beats all model-free baselines.
 
     scores = view.evaluator                  # of one task and model; None where the study did not ask an evaluator
     scores.table                             # SCORE_COLUMNS: every estimator and control, best first
-    scores.verdicts                          # VERDICT_COLUMNS: every method against random and network-free rankings
+    scores.verdicts                          # VERDICT_COLUMNS: every method against random and model-free baselines
     scores.per_image                         # IMAGE_COLUMNS: what all of these are computed from
     scores.pairs                             # statistics.comparisons.COLUMNS: method against method
 
@@ -58,14 +58,15 @@ VERDICT_COLUMNS = {
     "over_random_df": "degrees of freedom of its t-test",
     "over_random_p": "of no difference to random, for this method alone",
     "p_random": "the same, adjusted by Holm's method over the methods",
-    "network_free": "the network-free ranking that decides: the one that it beats least clearly, by the largest p",
+    "baseline": "the model-free baseline that decides: the one that it beats least clearly, by the largest p",
     "margin": "score minus the deciding ranking's",
     "margin_low": "lower end of its 95 % interval, for this pair alone",
     "margin_high": "upper end",
     "margin_df": "degrees of freedom of its t-test",
-    "margin_p": "of not beating every network-free ranking, for this method alone: the largest p, 1 if not ahead",
-    "p_network_free": "the same, adjusted by Holm's method over the methods",
-    "side": "2: better than every network-free ranking; 1: better than random; -1: worse than random; 0: cannot tell",
+    "margin_p": "of not beating every model-free baseline, for this method alone: the largest p, 1 if not ahead",
+    "p_baseline": "the same, adjusted by Holm's method over the methods",
+    "side": "2: better than every model-free baseline; 1: better than random; -1: worse than random; "
+    "0: not significantly different",
     "verdict": "the same in words",
     "n": "test images",
     "replicates": "replicates, each with an evaluator of its own",
@@ -86,9 +87,9 @@ OVERCONFIDENT = 0.05
 """Bits above the entropy that are reported: a perfect evaluator that is left nothing lies at it."""
 
 VERDICTS = {
-    2: "better than the best network-free ranking",
+    2: "better than every model-free baseline",
     1: "better than random",
-    0: "cannot tell",
+    0: "not significantly different",
     -1: "worse than random",
 }
 
@@ -210,7 +211,7 @@ class EvaluatorScores:
     def verdicts(self) -> pd.DataFrame:
         """Every method, the best first; see VERDICT_COLUMNS.
 
-        A method is better than the best network-free ranking where it is better than every one of them
+        A method is better than every model-free baseline where it is better than every one of them
         (intersection-union: the largest p counts), adjusted by Holm's method over the methods, and significantly better
         than random.
         """
@@ -219,7 +220,7 @@ class EvaluatorScores:
         free = against_baselines(table[table["baseline"] != BASELINE], self.alpha).set_index("method")
         scores = self.table.set_index("estimator")
         frame = scores.loc[self.of_kind("method"), ["score", "low", "high", "n", "replicates"]].copy()
-        parts = ((random, "over_random", "over_random_p", "p_random"), (free, "margin", "margin_p", "p_network_free"))
+        parts = ((random, "over_random", "over_random_p", "p_random"), (free, "margin", "margin_p", "p_baseline"))
         for part, name, alone, adjusted in parts:
             part = part.reindex(frame.index)
             frame[[name, f"{name}_low", f"{name}_high"]] = part[["margin", "low", "high"]]
@@ -228,22 +229,12 @@ class EvaluatorScores:
         better = free["side"].reindex(frame.index).fillna(0).astype(bool)
         beats_random = (against_random == 1) | frame["p_random"].isna()
         frame["side"] = np.where(better & beats_random, 2, against_random).astype(int)
-        frame["network_free"] = free["baseline"].reindex(frame.index)
+        frame["baseline"] = free["baseline"].reindex(frame.index)
         frame["verdict"] = [
             FEWER if row.replicates < LEAST_REPLICATES else VERDICTS[row.side] for row in frame.itertuples()
         ]
         frame = frame.rename_axis("estimator").reset_index()[list(VERDICT_COLUMNS)]
         return frame.sort_values("score", ascending=False, ignore_index=True)
-
-    @functools.cached_property
-    def differences(self) -> Mapping[tuple[str, str], Interval]:
-        """Every method against every control: how much better it is."""
-        return {
-            (row.method, row.baseline): Interval(
-                row.margin, row.low, row.high, int(row.n), int(row.replicates), row.df, row.p
-            )
-            for row in margins(self.comparisons).itertuples()
-        }
 
 
 def mask_gain(own: Numbers, shifted: Numbers, keeps: bool) -> Numbers:

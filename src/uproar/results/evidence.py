@@ -247,7 +247,7 @@ def evaluator_evidence(evaluators: Mapping[str, EvaluatorScores]) -> list[Eviden
                 "label evaluator" if about_data else "evaluator",
                 "data" if about_data else "model",
                 {name: m.interval() for name, m in scores.measurements.items() if name not in scores.of_kind("truth")},
-                {**scores.differences, **_differences(scores.pairs, 1)},
+                _differences(scores.comparisons, 1),
                 frozenset(scores.of_kind("random", "baseline")),
                 "images",
                 int(scores.table["n"].max()),

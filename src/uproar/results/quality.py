@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import expit, log_softmax
 
 if TYPE_CHECKING:
+    from uproar.models.output_kind import OutputKind
     from uproar.types import Kind
 
 HALF_WAY = 0.5
@@ -252,6 +253,28 @@ def over_replicates(networks: Sequence[NetworkQuality]) -> NetworkQuality:
         score=None if networks[0].score is None else float(np.mean([one.score for one in networks])),
         replicates=len(networks),
     )
+
+
+def quality_of(outputs: np.ndarray, target: np.ndarray, labelled: bool, kind: OutputKind) -> NetworkQuality:
+    """How good the network is by its logits or values (n, k) and the columns that are followed, (n,)."""
+    words = kind.words if kind.kind != "softmax" else f"softmax over {outputs.shape[1]} classes"
+    if kind.single:
+        return network_quality(_of_two_classes(outputs), target, labelled, outputs=words)
+    return network_quality(outputs, target, labelled, kind.kind, words)
+
+
+def predictions_of(
+    outputs: np.ndarray, target: np.ndarray, kind: OutputKind, names: Sequence[str] = ()
+) -> tuple[Prediction, ...]:
+    """What the network says of every image: its class, its likeliest label, or the value that is followed."""
+    if kind.single:
+        return predictions(_of_two_classes(outputs), names)
+    return predictions(outputs, names, kind.kind, target)
+
+
+def _of_two_classes(outputs: np.ndarray) -> np.ndarray:
+    """The scores −z and z of one logit as those of two classes, whose softmax is the sigmoid of z."""
+    return np.asarray(outputs / 2)
 
 
 def _percent(share: float) -> str:

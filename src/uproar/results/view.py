@@ -3,7 +3,7 @@
     view = results.view("digits", "cnn-small")     # or: for view in results.views
     view.verdicts["roar"]                          # every estimator against random, computed once
     view.comparisons["roar"]                       # every pair of estimators, random apart
-    view.unable_to_judge                           # protocols and metrics that cannot tell any method from random
+    view.unable_to_judge                           # protocols and metrics that find no method better than random
     view.intervals["roar"]                         # mean and interval over replicates by estimator and fraction
     view.evaluator                                 # the primary scores (results/evaluator.py)
     view.answer.sentence                           # which method to use

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uproar.errors import BadInput
 from uproar.study.progress import Listener, Progress, notebook_listener
 from uproar.study.run import run_study
-from uproar.study.slurm_settings import SlurmRequest
+from uproar.study.slurm_executor import SlurmRequest
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from uproar.runs.other_folders import RECORD
 from uproar.runs.record import WallTime, read_record
 from uproar.storage.backends import is_hidden, public, write_file
 from uproar.storage.store import torch_version
-from uproar.study.bundled import shipped_studies, summary
-from uproar.study.spec import Study, study_of
+from uproar.study.spec import Study, shipped_studies, study_of, summary
 
 if TYPE_CHECKING:
     from uproar.report.markdown import StudyText

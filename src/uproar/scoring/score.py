@@ -37,7 +37,7 @@ from uproar.metrics import Batch
 from uproar.metrics.probe import evaluate, fractions_of
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
-from uproar.models.held_inputs import GivenInputs, HeldInputs, holding
+from uproar.models.forward import GivenInputs, HeldInputs, callable_from_cpu, explain_on_device, holding, unwrap_remote
 from uproar.models.output_kind import (
     SOFTMAX,
     LogOdds,
@@ -53,9 +53,7 @@ from uproar.models.output_kind import (
     recognise_output,
     sum_tolerance,
 )
-from uproar.models.remote_device import callable_from_cpu, explain_on_device, unwrap_remote
-from uproar.results.outputs import predictions_of, quality_of
-from uproar.results.quality import NetworkQuality, WeakNetwork
+from uproar.results.quality import NetworkQuality, WeakNetwork, predictions_of, quality_of
 from uproar.results.scores import Scores
 from uproar.scoring.evaluation import TOGETHER, Evaluation, Listener, MethodResponses, evaluate_methods
 from uproar.scoring.replicated_metric import ReplicatedMetric, scores_of

@@ -32,7 +32,7 @@ COLUMNS = {
     "p": "of no difference, for this pair alone; NaN where there is no test",
     "p_holm": "the same, adjusted by Holm's method: over the pairs of methods, or over the methods against this "
     "baseline; of the baseline that a method beats least clearly, over the methods against all baselines",
-    "verdict": "`<method> better`, or why it cannot be told",
+    "verdict": "`<method> better`, or why there is none",
     "side": "1 where `better` is significantly better, else 0",
     "ranked": "whether both are ranked by the metric; other pairs are not tested",
     "n": "what was paired: replicates under a retrained metric, else images",
@@ -108,7 +108,7 @@ def decide(frame: pd.DataFrame, alpha: float = ALPHA) -> pd.DataFrame:
 
     >>> frame = compare({"a": [[0.2, 0.5, 0.4, 0.6]], "b": [[0.1, 0.4, 0.2, 0.5]]})
     >>> [decide(frame, alpha)["verdict"].item() for alpha in (0.05, 0.01)]
-    ['a better', 'cannot tell with 4 images']
+    ['a better', 'not significantly different (4 images)']
     """
     frame = frame.reset_index(drop=True)
     adjusted = np.full(len(frame), np.nan)
@@ -136,9 +136,9 @@ def _verdict(row: object, decided: int) -> str:
     if math.isnan(p):
         return "no test: the values do not vary"
     if n == replicates:
-        return f"cannot tell with {counted(int(n), 'replicate')}"
+        return f"not significantly different ({counted(int(n), 'replicate')})"
     several = f"{int(replicates)} replicates and " if replicates > 1 else ""
-    return f"cannot tell with {several}{counted(int(n), 'image')}"
+    return f"not significantly different ({several}{counted(int(n), 'image')})"
 
 
 def margins(frame: pd.DataFrame) -> pd.DataFrame:

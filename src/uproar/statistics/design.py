@@ -5,9 +5,9 @@ import math
 BASELINE = "random"
 """The estimator that every other is compared with: a random ranking of the pixels."""
 
-NETWORK_FREE = ("centre", "brightness", "sobel", "block_random")
+MODEL_FREE = ("centre", "brightness", "sobel", "block_random")
 """Rankings that never look at the network, and that a method must beat to be worth its cost."""
-BASELINES = (BASELINE, *NETWORK_FREE)
+BASELINES = (BASELINE, *MODEL_FREE)
 """What evaluators and metrics score beside the methods, unless told not to."""
 
 

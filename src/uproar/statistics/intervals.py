@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from uproar.statistics.design import LEVEL
+from uproar.statistics.design import ALPHA, LEVEL
 
 Numbers = NDArray[np.float64]
 Limits = tuple[float, float]
@@ -29,6 +29,9 @@ UNLIMITED: Limits = (-math.inf, math.inf)
 SHARES: Limits = (0.0, 1.0)
 ROUNDING = 1e-12
 """Values that vary by less than this share of the largest do not vary: the rest is rounding."""
+POWER = 0.8
+MOST = 1000
+"""Times as much as there is now, beyond which a difference counts as too small to be found."""
 
 
 @dataclass(frozen=True)
@@ -230,19 +233,6 @@ def crossed_mean(values: ArrayLike, worst: float | None = None) -> Interval:
     return replace(Measurements(np.c_[table, np.full(len(table), worst)]).interval(), value=mean.value, n=mean.n)
 
 
-def ratio_interval(numerator: Numbers, denominator: Numbers) -> Interval:
-    """The ratio of the means of two (replicates, images) arrays, with the interval of its linearisation.
-
-    >>> ratio_interval(np.array([[1.0, 0.0, 1.0, 0.0]]), np.array([[1.0, 1.0, 1.0, 1.0]])).value
-    0.5
-    """
-    scale = float(denominator.mean())
-    ratio = float(numerator.mean()) / scale
-    residual = crossed_mean((numerator - ratio * denominator) / scale)
-    ends = ratio + residual.low, ratio + residual.high
-    return Interval(ratio, *ends, residual.n, residual.replicates, residual.df)
-
-
 def resampled_interval(by_replicate: ArrayLike, resampled: ArrayLike, images: int) -> Interval:
     """The mean of a statistic of each replicate, with its (replicates, draws) values for resamples of the images.
 
@@ -296,6 +286,35 @@ def two_sided_p(difference: ArrayLike, error: ArrayLike, df: ArrayLike) -> Numbe
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.abs(difference) / np.asarray(error, dtype=float)
     return np.asarray(2 * scipy.special.stdtr(_positive(df), -t))
+
+
+def detectable(error: ArrayLike, df: ArrayLike, tests: int = 1, alpha: float = ALPHA, power: float = POWER) -> Numbers:
+    """The difference that a two-sided t-test with this standard error finds with `power`, at Holm's first step.
+
+    >>> float(detectable(1.0, 1e6).round(1))
+    2.8
+    """
+    return np.asarray((t_quantile(df, 1 - alpha / max(tests, 1)) + scipy.special.stdtrit(df, power)) * error)
+
+
+def required_sample_size(difference: float, half_width: float, df: float, n: int, tests: int = 1) -> int | None:
+    """The n with which a difference of the present size is decided in 80 % of studies; None where MOST times n is not.
+
+    `half_width` is that of its 95 % interval with `n` now, on `df` degrees of freedom; both the squared standard error
+    and the degrees of freedom go with n. `tests` differences share the error rate (the first step of Holm's procedure).
+
+    >>> required_sample_size(0.10, 0.15, 19, n=20), required_sample_size(0.0, 0.15, 19, n=20)
+    (83, None)
+    """
+    if not (difference > 0 and half_width > 0 and df > 0 and n > 0):
+        return None
+    error = half_width / float(t_quantile(df))
+    low, high = n, MOST * n
+    while high - low > 1:  # `low` does not decide, or is what there is
+        middle = (low + high) // 2
+        found = difference >= detectable(error * math.sqrt(n / middle), df * middle / n, tests)
+        low, high = (low, middle) if found else (middle, high)
+    return high if high < MOST * n else None
 
 
 def _positive(df: ArrayLike) -> Numbers:

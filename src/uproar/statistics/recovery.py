@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 
 from uproar.statistics.bootstrap import percentile_interval, resampled_images
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import Interval, Numbers, nanmean
-from uproar.statistics.power import POWER, detectable
+from uproar.statistics.intervals import POWER, Interval, Numbers, detectable, nanmean
 
 POWER_Z = float(scipy.special.ndtri([1 - ALPHA / 2, POWER]).sum())
 """Standard errors that a difference must measure to be seen at 5 %, two-sided, in 80 % of samples."""

@@ -16,8 +16,7 @@ import pandas as pd
 from uproar.statistics.areas import areas_of
 from uproar.statistics.comparisons import FEWER, compare, holm, paired_difference, sides
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEAST_REPLICATES
-from uproar.statistics.intervals import t_quantile
-from uproar.statistics.power import detectable
+from uproar.statistics.intervals import detectable, t_quantile
 from uproar.wording import counted
 
 COLUMNS = (
@@ -41,8 +40,9 @@ def compare_with_baseline(
     low, high      its 95 % t-interval, for this estimator alone
     se, df         its standard error and degrees of freedom, n - 1
     p, p_holm      the paired t-test of it; adjusted by Holm over the estimators
-    verdict        "better than random", "worse than random", "cannot tell with 5 replicates", or why there is no test
-    side           1 for better, -1 for worse, 0 where it cannot be told
+    verdict        "better than random", "worse than random", "not significantly different (5 replicates)",
+                   or why there is no test
+    side           1 for better, -1 for worse, 0 where it is not significantly different
     detectable     the advantage that a t-test with this se and df finds with 80 % power, at Holm's first step
     missing        replicates of the study that are not in n
 
@@ -87,7 +87,9 @@ def _verdict(row: object, baseline: str, is_baseline: bool) -> str:
         return f"{'better' if side > 0 else 'worse'} than {baseline}"
     if n < LEAST_REPLICATES:
         return FEWER
-    return "no test: the values do not vary" if np.isnan(p) else f"cannot tell with {counted(n, 'replicate')}"
+    return (
+        "no test: the values do not vary" if np.isnan(p) else f"not significantly different ({counted(n, 'replicate')})"
+    )
 
 
 def compare_pairs(
@@ -125,7 +127,7 @@ def intervals(table: pd.DataFrame) -> pd.DataFrame:
     """Mean and 95 % t-interval over replicates for each estimator and fraction, with n.
 
     Descriptive: the interval holds the variance between replicates, which paired comparisons remove, so overlapping
-    intervals do not mean "cannot tell". Missing values are left out of n; n = 1 has no interval.
+    intervals may differ significantly. Missing values are left out of n; n = 1 has no interval.
     """
     values = table.groupby(["estimator", "fraction"])["value"]
     result = values.agg(n="count", mean="mean", sd="std").reset_index()

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import shlex
+import shutil
+import stat
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 from uproar.errors import BadInput, StoreError, one_line
@@ -166,16 +169,25 @@ class LocalFolder:
         """Nothing is cached."""
 
     def names(self, folder: str) -> list[str]:
-        files = (path for path in (self.path / folder).rglob("*") if path.is_file())
+        paths = (self.path / folder).rglob("*")  # a folder with the name of a file stands in the place of one
+        files = (path for path in paths if path.suffix or not path.is_dir())
         return sorted(path.relative_to(self.path).as_posix() for path in files)
 
+    def _open(self, name: str) -> BinaryIO:
+        """A file to be read; anything else of that name is an OSError, and a named pipe is not waited for."""
+        handle = os.open(self.full(name), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OSError(errno.EINVAL, "it is no file")
+        return os.fdopen(handle, "rb", buffering=0)
+
     def start(self, name: str, count: int) -> bytes:
-        with (self.path / name).open("rb") as file:
+        with self._open(name) as file:
             return file.read(count)
 
     def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         contents = []
-        with (self.path / name).open("rb", buffering=0) as file:
+        with self._open(name) as file:
             for start, stop in spans:
                 file.seek(start)
                 contents.append(file.read(stop - start))
@@ -189,10 +201,10 @@ class LocalFolder:
         return sizes
 
     def content(self, name: str) -> bytearray:
-        with (self.path / name).open("rb", buffering=0) as file:
+        with self._open(name) as file:
             content = bytearray(os.fstat(file.fileno()).st_size)
             done = 0
-            while count := file.readinto(memoryview(content)[done:]):
+            while count := file.readinto(memoryview(content)[done:]):  # type: ignore[attr-defined]
                 done += count
         del content[done:]
         return content
@@ -206,6 +218,9 @@ class LocalFolder:
         except FileNotFoundError:  # somebody took the folder away
             self._made -= {folder, UNFINISHED}
             self._make(folder)
+            self._write(name, content, flush)
+        except IsADirectoryError:
+            self.set_aside(name, f"{os.path.splitext(name)[0]}.damaged")
             self._write(name, content, flush)
 
     def _make(self, folder: str) -> None:
@@ -224,12 +239,18 @@ class LocalFolder:
                     path.unlink()
 
     def set_aside(self, name: str, other: str) -> None:
+        start, suffix = os.path.splitext(other)
+        for number in itertools.count(2):
+            if not os.path.isdir(self.full(other)) and not (os.path.isdir(self.full(name)) and self.has(other)):
+                break
+            other = f"{start}-{number}{suffix}"  # folders are not replaced
         with contextlib.suppress(OSError):
             (self.path / name).replace(self.path / other)
 
     def remove(self, name: str) -> None:
+        path = self.path / name
         with contextlib.suppress(OSError):
-            (self.path / name).unlink()
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 class ObjectStore:

@@ -37,10 +37,6 @@ class Unsound(ValueError):
     """The bytes are not those of the item that was asked for; the message is the end of a sentence."""
 
 
-class Outdated(Unsound):
-    """The file was written by an older version, without what this one verifies."""
-
-
 @dataclass(frozen=True)
 class Item:
     """What is kept under a key: arrays, and facts that JSON can hold."""
@@ -127,13 +123,14 @@ def read_header(start: bytes | bytearray, kind: str, key: str) -> Header:
     try:
         whole = json.loads(bytes(start[8:size]))
         metadata = whole["__metadata__"]
-        if "item" not in metadata and "facts" in metadata:
-            raise Outdated("was written by an older version")
         text = metadata["item"]
         if _digest(text) != metadata["digest"]:
             raise Unsound("does not match its digest")
         what = json.loads(text)
-        _check_name(what, kind, key)
+        if what["format"] != FORMAT:
+            raise Unsound("was written by another version")
+        if (what["kind"], what["key"]) != (kind, key):
+            raise Unsound(f"holds another result ({what['kind']} {what['key']})")
         places = {name: whole[name]["data_offsets"] for name in what["arrays"]}
         return Header(what["facts"], _layouts(what["arrays"], places, size))
     except Unsound:
@@ -155,15 +152,6 @@ def _layouts(known: Mapping[str, Any], places: Mapping[str, Any], first: int) ->
             raise Unsound("cannot be read")
         layouts[name] = ArrayLayout(dtype, tuple(shape), first + start, first + end, digests)
     return layouts
-
-
-def _check_name(what: Mapping[str, Any], kind: str, key: str) -> None:
-    if what["format"] < FORMAT:
-        raise Outdated("was written by an older version")
-    if what["format"] > FORMAT:
-        raise Unsound("was written by a newer version")
-    if (what["kind"], what["key"]) != (kind, key):
-        raise Unsound(f"holds another result ({what['kind']} {what['key']})")
 
 
 def decode_item(content: bytearray, kind: str, key: str) -> Item:

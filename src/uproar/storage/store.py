@@ -11,20 +11,21 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from uproar.errors import Absent, Damaged, StoreError
-from uproar.storage.backends import backend_at, public
+from uproar.storage.backends import UNFINISHED, backend_at, public
 from uproar.storage.itemfile import (
     FORMAT,
     ArrayLayout,
     Header,
     Item,
-    Outdated,
     Unsound,
     chunk_runs,
     decode_item,
@@ -40,7 +41,6 @@ KEYS = 1
 MARKER = "FORMAT.json"
 SUFFIX = ".safetensors"
 DAMAGED = ".damaged"
-OUTDATED = ".outdated"
 HEADER = 1 << 14
 """Bytes read at first when only the header of an item is wanted; most are smaller."""
 
@@ -62,28 +62,19 @@ def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
 
 
 class Faults:
-    """Damaged, outdated and absent items of one store in this process, shared by its `Store` objects."""
+    """Damaged and absent items of one store in this process, shared by its `Store` objects."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
         """A sentence for each damaged file; see `take_notices`."""
-        self.outdated: set[tuple[str, str]] = set()
-        """Items (kind, key) of an older format."""
         self.damaged: set[tuple[str, str]] = set()
-        """Items that were damaged when last read."""
+        """Items (kind, key) that were damaged when last read."""
         self.absent: set[tuple[str, str]] = set()
         """Items that were not there when last read."""
 
     def take_notices(self) -> list[str]:
         """The sentences so far, which are then forgotten."""
         notices, self.notices = self.notices, []
-        if self.outdated:
-            several = len(self.outdated) > 1
-            notices.append(
-                f"{len(self.outdated)} result{'s' * several} of an older format {'are' if several else 'is'} not "
-                "used and made anew."
-            )
-            self.outdated.clear()
         return notices
 
     def forget_lost(self) -> None:
@@ -102,7 +93,6 @@ class Store:
         self.backend = backend_at(root)
         self.faults = _faults.setdefault(self.root, Faults())
         self._headers: dict[str, Header] = {}
-        self._older = False
         self.marker_damaged = False
         """Whether the file that tells a store was found damaged; whoever writes next writes it anew."""
         self._begun = self._is_store()
@@ -144,18 +134,17 @@ class Store:
             notice = f"{self.backend.full(MARKER)} is damaged; the results beside it are not."
             if notice not in self.faults.notices:
                 self.faults.notices.append(notice)
-            self.marker_damaged = self._older = True
+            self.marker_damaged = True
             return False
-        if version > FORMAT:
+        if version != FORMAT:
             raise StoreError(
-                f"The store {public(self.root)} was written by a newer uproar (format {version}, this one reads "
-                f"{FORMAT}); update uproar or choose another folder with --store."
+                f"The store {public(self.root)} was written by another version of uproar (format {version}, this one "
+                f"reads {FORMAT}); use that version or choose another folder with --store."
             )
-        self._older = version < FORMAT
-        return not self._older
+        return True
 
     def _has_items(self) -> bool:
-        """Whether some file at this place is a sound item, also one of an older version."""
+        """Whether some file at this place is a sound item."""
         for name in self.backend.names(""):
             kind, _, key = name.removesuffix(SUFFIX).partition("/")
             key = key.rpartition("/")[2]
@@ -163,8 +152,6 @@ class Store:
                 continue
             try:
                 self._read_header(name, kind, key)
-                return True
-            except Outdated:
                 return True
             except (Unsound, OSError):
                 continue
@@ -176,20 +163,7 @@ class Store:
 
     def has(self, kind: str, key: str) -> bool:
         """Whether an item is there (not whether it is sound: reading tells)."""
-        if not self.backend.has(self.name(kind, key)):
-            return False
-        return not self._older or self._is_current(kind, key)
-
-    def _is_current(self, kind: str, key: str) -> bool:
-        """Whether a file of a store that was begun by an older version has been made anew since."""
-        try:
-            self._read_header(self.name(kind, key), kind, key)
-        except Outdated:
-            self.faults.outdated.add((kind, key))
-            return False
-        except (Unsound, OSError):
-            return False
-        return True
+        return self.backend.has(self.name(kind, key))
 
     def keys(self, kind: str, prefix: str = "") -> Iterator[str]:
         """The keys of a kind's items that start with `prefix`."""
@@ -279,7 +253,7 @@ class Store:
         except (Unsound, OSError) as error:
             raise self._damaged(name, error) from error
 
-    def _damaged(self, name: str, error: Exception) -> Damaged:
+    def _damaged(self, name: str, error: BaseException) -> Damaged:
         reason = str(error) if isinstance(error, Unsound) else "cannot be read"
         return Damaged(f"{self.backend.full(name)} {reason}")
 
@@ -305,28 +279,23 @@ class Store:
 
     def find(self, kind: str, key: str) -> Item | None:
         """An item, or None if it is absent or damaged; a damaged file is set aside and noted."""
-        name = self.name(kind, key)
-        self._headers.pop(name, None)
+        self._headers.pop(self.name(kind, key), None)
         try:
-            return decode_item(self.backend.content(name), kind, key)
-        except FileNotFoundError:
+            return self.read(kind, key)
+        except Absent:
             self.faults.absent.add((kind, key))
-        except (Unsound, OSError) as error:
-            self._set_aside(kind, key, error)
+        except Damaged as damage:
+            self._set_aside(kind, key, damage.__cause__ or damage)
         return None
 
-    def _set_aside(self, kind: str, key: str, error: Exception) -> Damaged:
+    def _set_aside(self, kind: str, key: str, error: BaseException) -> Damaged:
         """Take a file that is not the item asked for out of the way, and note it."""
         name = self.name(kind, key)
         self._headers.pop(name, None)
         damage = self._damaged(name, error)
         self.faults.damaged.add((kind, key))
-        if isinstance(error, Outdated):
-            self.faults.outdated.add((kind, key))
-        else:
-            self.faults.notices.append(f"{damage}: set aside and made again.")
-        other = OUTDATED if isinstance(error, Outdated) else DAMAGED
-        self.backend.set_aside(name, name.removesuffix(SUFFIX) + other)
+        self.faults.notices.append(f"{damage}: set aside and made again.")
+        self.backend.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)
         return damage
 
     def once(self, kind: str, key: str, make: Callable[[], Item]) -> Item:
@@ -353,5 +322,92 @@ def _format(content: bytes) -> int | None:
         return None
     if type(version) is not int or version < 1:
         return None
-    bare = digest is None and version != FORMAT  # as the first version wrote it, and perhaps a later one
-    return version if bare or digest == _marker(version)["digest"] else None
+    return version if digest == _marker(version)["digest"] else None
+
+
+# what a store holds: results by kind, damaged files, and leftovers
+
+
+_ITEM = re.compile(r"(?P<kind>[^/.]+)/(?P<start>[^/]{1,2})/(?P<key>[^/.]+)(?P<suffix>\.[a-z]+)")
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The files of a store; names are below its root.
+
+    >>> store = Store("memory://inventory")
+    >>> store.write("cell", "ab12", Item({}, {"accuracy": 0.5}))
+    >>> inventory = verify_store(store)
+    >>> list(inventory.items), inventory.damaged
+    ([('cell', 'ab12')], {})
+    """
+
+    items: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Results, by kind and key, with their bytes; sound ones where they were verified."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Files that are not the result whose name they bear, with the reason; only where they were verified."""
+    leftovers: Mapping[str, int] = field(default_factory=dict)
+    """Files that were set aside, or that a killed process left unfinished, with their bytes."""
+
+    def kinds(self) -> dict[str, tuple[int, int]]:
+        """Files and bytes of the results, by kind."""
+        sums: dict[str, tuple[int, int]] = {}
+        for (kind, _), size in self.items.items():
+            files, total = sums.get(kind, (0, 0))
+            sums[kind] = files + 1, total + size
+        return dict(sorted(sums.items()))
+
+
+def list_store(store: Store) -> Inventory:
+    """What is there, by name alone; files that no store writes are not looked at."""
+    items, leftovers = {}, {}
+    for name, size in store.backend.sizes().items():
+        match = _ITEM.fullmatch(name)
+        if name == MARKER:
+            continue
+        if name.startswith(f"{UNFINISHED}/"):
+            leftovers[name] = size
+        elif match and match["key"].startswith(match["start"]):
+            if match["suffix"] == SUFFIX:
+                items[match["kind"], match["key"]] = size
+            elif match["suffix"] == DAMAGED:
+                leftovers[name] = size
+    return Inventory(items, leftovers=leftovers)
+
+
+def verify_store(store: Store, listen: Callable[[int, int], None] = lambda *_: None) -> Inventory:
+    """What is there, every byte of every result verified; nothing is changed. `listen(done, total)` counts files."""
+    every = list_store(store)
+    sound = {}
+    damaged = {MARKER: "does not match its digest"} if store.marker_damaged else {}
+    for done, ((kind, key), size) in enumerate(every.items.items(), 1):
+        name = store.name(kind, key)
+        try:
+            store.read(kind, key)
+            sound[kind, key] = size
+        except Absent:
+            pass  # another process has just moved it
+        except Damaged as error:
+            damaged[name] = str(error).removeprefix(store.backend.full(name)).strip()
+        listen(done, len(every.items))
+    return Inventory(sound, damaged, every.leftovers)
+
+
+def set_aside(store: Store, inventory: Inventory) -> None:
+    """Take the damaged files out of the way, so that whoever needs them makes them again; a marker is overwritten."""
+    for name in inventory.damaged.keys() - {MARKER}:
+        store.backend.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)
+
+
+def copy_results(sources: Sequence[Store], target: Store, listen: Callable[[int, int], None] = lambda *_: None) -> None:
+    """Copy every sound result of some stores into another that lacks it; a damaged one is made again when needed."""
+    there = list_store(target).items
+    items = {item: store for store in reversed(sources) for item in list_store(store).items if item not in there}
+    for done, ((kind, key), store) in enumerate(items.items(), 1):
+        for source in (store, *sources):  # another store may have it sound
+            try:
+                target.write(kind, key, source.read(kind, key))
+                break
+            except (Absent, Damaged):
+                continue
+        listen(done, len(items))

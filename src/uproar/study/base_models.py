@@ -14,20 +14,17 @@ from torch import Tensor, nn
 from uproar.errors import BadInput, BadMap
 from uproar.estimators import Chain, Context, estimators, prepare_states
 from uproar.models import build
-from uproar.models.borrow import device_of
-from uproar.models.forward import read_by
+from uproar.models.forward import device_of, read_by
 from uproar.models.output_kind import last_operation, output_kind, sum_tolerance, sums_to_one
 from uproar.models.weights import load_weights
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
 from uproar.storage.store import Item
 from uproar.study.changed_images import changed_images
-from uproar.study.inputs import Inputs
-from uproar.study.keys import Keys
+from uproar.study.settings import Inputs, Keys
 from uproar.training import FineTuning, channels_last, fit, predict
-from uproar.training.evaluate import nll_bits
+from uproar.training.evaluate import SCORE_NAMES, loss_bits, nll_bits, task_score
 from uproar.training.finetune import FineTunedCopies
-from uproar.training.task_scores import SCORE_NAMES, loss_bits, task_score
 from uproar.types import Kind
 
 FINE_TUNED = "fine-tuned"

@@ -15,15 +15,12 @@ from uproar.estimators import Chain
 from uproar.models import ModelSpec
 from uproar.storage.store import Store
 from uproar.study.base_models import BaseModels
+from uproar.study.changed_images import FillContexts
 from uproar.study.evaluators import Evaluators
-from uproar.study.explainer import Explainer
-from uproar.study.fill_contexts import FillContexts
-from uproar.study.inputs import Inputs
-from uproar.study.keys import Keys
 from uproar.study.metric_scores import MetricScores
-from uproar.study.rankings import Rankings
+from uproar.study.rankings import Explainer, Rankings
 from uproar.study.retraining import Cells
-from uproar.study.settings import Setting
+from uproar.study.settings import Inputs, Keys, Setting
 
 
 class Bench:

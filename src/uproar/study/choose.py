@@ -35,9 +35,8 @@ from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, families, read_chain, require_maps
 from uproar.expression import parse
-from uproar.metrics.flagging import CHECKS
-from uproar.metrics.probabilities import follows_values
-from uproar.metrics.registry import fine_tuning_of
+from uproar.metrics.curves import follows_values
+from uproar.metrics.registry import CHECKS, fine_tuning_of
 from uproar.models.output_kind import assuming_output
 from uproar.notebook import NotebookLine
 from uproar.remaining_time import duration, seconds_of
@@ -49,9 +48,8 @@ from uproar.seeds import Draws
 from uproar.statistics.comparisons import decide
 from uproar.statistics.design import ALPHA, BASELINE, BASELINES
 from uproar.storage.store import Store
-from uproar.study.maps import MapMaker, Subject, pieces_of, stored_maps
 from uproar.study.spec import METHODS
-from uproar.study.subject_scores import subject_scores
+from uproar.study.subjects import MapMaker, Subject, pieces_of, stored_maps, subject_scores
 from uproar.training import predict
 
 FIRST, TIMES = 64, 4

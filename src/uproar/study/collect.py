@@ -4,38 +4,253 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import math
+import os
+import platform
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 import torch
 
 from uproar.data import Split, Task
 from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
+from uproar.expression import Call
+from uproar.metrics import metrics
+from uproar.metrics.registry import CHECK_IMAGES, read_metric
 from uproar.models.output_kind import assuming_output, logits_of
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.results.outputs import predictions_of
-from uproar.results.quality import NetworkQuality, network_quality, over_replicates
-from uproar.results.study import COLUMNS, SCORE_COLUMNS, Picture, Results
+from uproar.results.evaluator import EvaluatorBits
+from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions_of
+from uproar.results.scores import Scores, is_ranked
+from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Picture, Results
+from uproar.scoring import replicated_metric
+from uproar.scoring.evaluation import Evaluation, average_evaluations
+from uproar.scoring.replicated_metric import ReplicatedMetric, replicate_interval
 from uproar.seeds import Draws
+from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Numbers
 from uproar.storage.store import Item, Store, key_of
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, ScoreCell, Skipped, Unit
-from uproar.study.collect_evaluator import evaluator_bits
-from uproar.study.collect_scores import check_scores, evaluation, image_rows, metric_scores, score_row
-from uproar.study.environment import environment
-from uproar.study.evaluators import numbers_of
+from uproar.study.evaluators import numbers_of, target_index
 from uproar.study.grid import cells_of, refusal, scores_of
-from uproar.study.settings import ImageRanking, Setting
+from uproar.study.settings import ImageRanking, Setting, output_of_task
 from uproar.study.spec import Study
 from uproar.study.subjects import title_of
-from uproar.study.targets import output_of_task
-from uproar.study.work_done import seconds_by_work
-from uproar.training.evaluate import nll_bits
-from uproar.training.task_scores import LOSS_NAMES, SCORE_NAMES
+from uproar.training.evaluate import LOSS_NAMES, SCORE_NAMES, nll_bits
+
+PACKAGES = ("uproar", "torch", "numpy", "scipy", "pandas")
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine as they are now."""
+    system = f"{platform.system()} {platform.machine()}"
+    return {
+        "versions": {name: metadata.version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "machine": f"{system}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+    }
+
+
+def seconds_by_work(study: Study, benches: Sequence[Bench], cells: float) -> dict[str, float]:
+    """Seconds by what was done, each step once, however often it is used; `cells` are those of the study's grid."""
+    judged = any(protocol.evaluator for protocol in study.protocol_list)
+    base, evaluators, maps, metrics = 0.0, 0.0, 0.0, 0.0
+    for bench in benches:
+        base += _seconds(bench, "model", [bench.keys.model(seed) for seed in study.seeds])
+        if judged:
+            evaluators += _seconds(bench, "evaluator", [bench.keys.evaluator(seed) for seed in study.seeds])
+        maps += _of_maps(study, bench)
+        metrics += _seconds(bench, "score", [bench.keys.score(unit) for unit in scores_of(study, bench.setting)])
+    return {"base networks": base, "evaluators": evaluators, "maps": maps, "cells": cells, "metrics": metrics}
+
+
+def _of_maps(study: Study, bench: Bench) -> float:
+    """Those of the maps that the cells of a study need: of test images alone where an evaluator alone asks for them."""
+    fractions: dict[ImageRanking, set[float]] = defaultdict(set)
+    whole: set[ImageRanking] = set()
+    for cell in cells_of(study, bench.setting):
+        if refusal(bench, cell) is not None:
+            continue
+        protocol, rankings = protocol_named(cell.protocol), bench.inputs.rankings_of(cell)
+        for ranking in rankings[0 if protocol.retrains else 1 :]:
+            fractions[ranking].add(cell.fraction)
+        whole.update(() if protocol.evaluator else rankings)
+    return sum(bench.rankings.seconds(ranking, own, ranking not in whole) for ranking, own in fractions.items())
+
+
+def _seconds(bench: Bench, kind: str, keys: Sequence[str]) -> float:
+    there = [key for key in keys if bench.store.has(kind, key)]
+    return float(sum(bench.store.facts(kind, key).get("seconds", 0.0) for key in there))
+
+
+def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
+    """Bits of log-loss per image by target, where the study asks an evaluator."""
+    asked = [protocol for protocol in study.protocol_list if protocol.evaluator]
+    fractions, seeds = study.evaluator_fractions, study.seeds
+    by_target: dict[str, EvaluatorBits] = {}
+    for target in dict.fromkeys(protocol.target for protocol in asked):
+        protocols = [protocol for protocol in asked if protocol.target == target]
+        chains = {c.name: c for p in protocols for c in study.chains_for(p)}
+        own, shifted = (
+            {(n, p.keeps): losses(bench, p, n, fractions, seeds) for p in protocols if p.test.of == of for n in chains}
+            for of in ("own", "shifted")
+        )
+        most = entropies(bench, protocols[0], seeds)
+        over: dict[str, float] = {}
+        for (name, _), bits in own.items():
+            above = (bits - most).mean(2)  # by replicate and fraction
+            finished = above[np.isfinite(above).all(1)]
+            if len(finished):
+                over[name] = max(over.get(name, -np.inf), float(finished.mean(0).max()))
+        by_target[target] = EvaluatorBits(
+            {key: np.minimum(bits, most).mean(1) for key, bits in own.items()},
+            {key: np.minimum(bits, most).mean(1) for key, bits in shifted.items()},
+            {name: chain.role for name, chain in chains.items()},
+            tuple(dict.fromkeys(bench.setting.evaluator_model(seed, bench.task.shape) for seed in seeds)),
+            bench.inputs.judged_rows.numpy(),
+            over,
+            float(np.fmax.reduce(most.ravel())),
+        )
+    return by_target
+
+
+def losses(bench: Bench, protocol: Protocol, name: str, fractions: Sequence[float], seeds: Sequence[int]) -> Numbers:
+    """Log-loss of the judged images in bits, (replicates, fractions, images); NaN where it is missing."""
+    unknown = np.full(len(bench.inputs.judged_rows), np.nan)
+
+    def of_cell(fraction: float, seed: int) -> Numbers:
+        item = bench.cells.find(Cell(bench.setting.task, bench.setting.model, name, protocol.name, fraction, seed))
+        return unknown if item is None else np.asarray(item.arrays["bits"][:, target_index(protocol)], dtype=float)
+
+    return np.array([[of_cell(fraction, seed) for fraction in fractions] for seed in seeds])
+
+
+def entropies(bench: Bench, protocol: Protocol, seeds: Sequence[int]) -> Numbers:
+    """The entropy in bits of what an evaluator is asked for, over all test images, (replicates, 1, 1).
+
+    It is the most that an image counts: who knows how frequent the classes are and nothing else needs so much on
+    average. NaN where no base model is there, or no classes.
+    """
+    bits = np.full((len(seeds), 1, 1), np.nan)
+    for replicate, seed in enumerate(seeds if bench.task.kind in protocol.kinds else ()):
+        item = bench.store.find("model", bench.keys.model(seed))
+        if item is not None:
+            wanted = bench.evaluators.targets(item)[:, target_index(protocol)]
+            bits[replicate] = scipy.stats.entropy(np.bincount(wanted), base=2)
+    return bits
+
+
+def evaluation(bench: Bench, unit: ScoreCell) -> Evaluation | None:
+    """A metric of an estimator in one replicate, if the store has it."""
+    item = bench.store.find("score", bench.keys.score(unit))
+    return None if item is None else Evaluation(item.arrays, item.facts)
+
+
+def score_row(unit: ScoreCell, model: str, one: Evaluation | None) -> dict[str, Any]:
+    """A metric of an estimator in one replicate; None where it was not made."""
+    call = read_metric(unit.metric)
+    row = {
+        "task": unit.task,
+        "model": model,
+        "estimator": unit.estimator,
+        "metric": unit.metric,
+        "check": unit.images is not None,
+        "seed": unit.seed,
+        "higher_is_better": metrics[call.name].facts["higher_is_better"],
+        "value": np.nan,
+        "low": np.nan,
+        "high": np.nan,
+        "images": 0,
+        "undefined": 0,
+        "ranked": False,
+        "reason": "",
+    }
+    if one is None:
+        return row
+    interval = replicate_interval(call, one)
+    return row | {
+        "status": "done",
+        "value": one.value,
+        "low": interval.low,
+        "high": interval.high,
+        "images": one.facts["n"],
+        "undefined": one.facts["nan"],
+        "ranked": is_ranked(one.facts["n"], one.facts["nan"]),
+    }
+
+
+def image_rows(study: Study, bench: Bench) -> pd.DataFrame:
+    """The metrics' values of single test images."""
+    rows = [
+        (unit, one.arrays["value"])
+        for unit in scores_of(study, bench.setting)
+        if unit.images is None and (one := evaluation(bench, unit)) is not None
+    ]
+    sizes = [len(values) for _, values in rows]
+    columns: dict[str, Any] = {
+        "task": pd.Categorical([bench.setting.task] * sum(sizes)),
+        "model": pd.Categorical([bench.spec.name] * sum(sizes)),
+        "estimator": _repeated([unit.estimator for unit, _ in rows], sizes),
+        "metric": _repeated([unit.metric for unit, _ in rows], sizes),
+        "seed": np.repeat([unit.seed for unit, _ in rows], sizes).astype(int),
+        "image": np.concatenate([np.arange(n) for n in sizes]) if sizes else np.zeros(0, int),
+        "value": np.concatenate([v for _, v in rows]).astype(float) if rows else np.zeros(0),
+    }
+    return pd.DataFrame(columns)[list(IMAGE_SCORE_COLUMNS)]
+
+
+def metric_scores(study: Study, bench: Bench) -> Scores | None:
+    """What the metrics say of the estimators over all replicates; None where nothing is finished."""
+    return _over_replicates(study, bench, study.metric_names, None)
+
+
+def check_scores(study: Study, bench: Bench) -> Scores | None:
+    """What the checks say of the estimators over all replicates; None where nothing is finished."""
+    return _over_replicates(study, bench, study.check_names, CHECK_IMAGES)
+
+
+def _over_replicates(study: Study, bench: Bench, names: Sequence[str], images: int | None) -> Scores | None:
+    calls = [read_metric(name) for name in names]
+    scores = replicated_metric.scores_of(
+        ((call, dict(_methods(study, bench, call, images))) for call in calls),
+        bench.task.shape,
+        {chain.name: chain.role for chain in study.judged_chains},
+    )
+    return None if scores is None else replace(scores, replicates=len(study.seeds))
+
+
+def _methods(study: Study, bench: Bench, call: Call, images: int | None) -> Iterator[tuple[str, ReplicatedMetric]]:
+    """The estimators for which a metric is defined in any replicate; `random` is the mean of its rankings."""
+    for chain in study.judged_chains:
+        names = [one.name for one in study.baseline_chains] if chain.name == BASELINE else [chain.name]
+        made = [_evaluations(bench, names, str(call), seed, images) for seed in study.seeds]
+        every = [average_evaluations(group) for group in made]
+        defined = [
+            group for group, one in zip(made, every, strict=True) if one is not None and math.isfinite(one.value)
+        ]
+        if defined:
+            yield chain.name, ReplicatedMetric.of(call, every, traced=defined)
+
+
+def _evaluations(bench: Bench, names: list[str], metric: str, seed: int, images: int | None) -> list[Evaluation]:
+    """What a metric says of some rankings of one replicate, those that the store has."""
+    units = [ScoreCell(bench.setting.task, bench.setting.model, name, metric, seed, images) for name in names]
+    return [one for unit in units if (one := evaluation(bench, unit)) is not None]
+
+
+def _repeated(names: list[str], sizes: list[int]) -> pd.Categorical:
+    known = list(dict.fromkeys(names))
+    codes = np.repeat([known.index(name) for name in names], sizes).astype(int)
+    return pd.Categorical.from_codes(codes, known)
+
 
 PICTURES = 4
 """Test images shown in a report, each of another class."""

@@ -11,12 +11,11 @@ import torch
 
 from uproar.models import build
 from uproar.storage.store import Store
-from uproar.study.audit import audit_requests, needed_studies, needed_trials
+from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials, seconds_per_trial
 from uproar.study.bench import Bench, bench_for
 from uproar.study.plan import Plan, plan, trainings
 from uproar.study.settings import Setting
 from uproar.study.spec import Study
-from uproar.study.trials import plan_trials, seconds_per_trial
 from uproar.training import fit
 
 PROBE = 0.4

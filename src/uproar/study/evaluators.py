@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from uproar.batches import in_batches, spans
 from uproar.data import Split
 from uproar.errors import BadInput
-from uproar.models.folding import folded
+from uproar.models.copies import folded
 from uproar.protocols import Protocol
 from uproar.protocols.catalogue import scored_together
 from uproar.protocols.evaluator import (
@@ -34,10 +34,8 @@ from uproar.removal.fill import filled
 from uproar.seeds import Draws
 from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels, kept_weights
-from uproar.study.changed_images import ChangedImages, changed_images
-from uproar.study.fill_contexts import FillContexts
-from uproar.study.inputs import Inputs
-from uproar.study.keys import Keys
+from uproar.study.changed_images import ChangedImages, FillContexts, changed_images
+from uproar.study.settings import Inputs, Keys
 from uproar.training import channels_last, predict
 from uproar.training.evaluate import BATCH, inverse_temperature
 from uproar.training.stack import LARGEST

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from uproar.errors import BadInput
 from uproar.estimators import Chain
-from uproar.metrics.flagging import CHECK_IMAGES
+from uproar.metrics.registry import CHECK_IMAGES
 from uproar.models import build
 from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named

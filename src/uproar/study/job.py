@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from uproar.study.cell import TrialBatch, Unit
+from uproar.study.levels import Shard
 from uproar.study.settings import Setting
-from uproar.study.shards import Shard
 from uproar.training import FineTuning
 
 _EVALUATOR = "evaluator "

@@ -30,8 +30,7 @@ from uproar.statistics.intervals import Numbers
 from uproar.statistics.recovery import Recovery, recovery, recovery_of_images, replicates_needed
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
-from uproar.study.collect_evaluator import entropies, losses
-from uproar.study.collect_scores import evaluation
+from uproar.study.collect import entropies, evaluation, losses
 from uproar.study.settings import Setting
 from uproar.study.spec import Study, study_of
 

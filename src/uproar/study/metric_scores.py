@@ -17,16 +17,13 @@ from uproar.estimators import Chain, Context, explain_chains
 from uproar.metrics import Batch
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
-from uproar.models.borrow import device_of
-from uproar.models.remote_device import callable_from_cpu, explain_on_device
+from uproar.models.forward import callable_from_cpu, device_of, explain_on_device
 from uproar.scoring.evaluation import Evaluation, evaluate_methods
 from uproar.seeds import Draws
 from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels
 from uproar.study.cell import ScoreCell, by_estimator
-from uproar.study.inputs import Inputs
-from uproar.study.keys import Keys
-from uproar.study.targets import explained_targets, followed_targets
+from uproar.study.settings import Inputs, Keys, explained_targets, followed_targets
 from uproar.training import FineTuning, predict
 
 

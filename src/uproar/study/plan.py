@@ -3,25 +3,70 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from uproar.errors import CODE_ERRORS
-from uproar.estimators import Chain, families
+from uproar.estimators import Chain, estimators, families, read_chain
+from uproar.metrics import metrics
 from uproar.metrics.probe import images_shown
-from uproar.metrics.registry import fine_tuning_of
-from uproar.protocols import protocol_named
+from uproar.metrics.registry import fine_tuning_of, read_metric
+from uproar.protocols import protocol_named, protocols
 from uproar.protocols.mask_assignment import FOLDS
+from uproar.registry import Entry
+from uproar.removal.fill import read_fill
 from uproar.storage.store import Store
 from uproar.study.base_models import FINE_TUNED
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Outcome, ScoreCell, Skipped, Unit, by_estimator
 from uproar.study.grid import cells_of, check_files, check_weights, refusal, scores_of
 from uproar.study.job import Job, place
-from uproar.study.plugin_calls import plugins_of_chain, plugins_of_job, plugins_of_unit
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
 from uproar.training import FineTuning
+
+
+def plugins_of_chain(chain: Chain) -> str:
+    """The plug-ins whose functions make a chain's maps, as one text; empty where all are uproar's own."""
+    return _joined(_of_chain(chain))
+
+
+def plugins_of_unit(unit: Unit, setting: Setting) -> str:
+    """The plug-ins whose functions are called for a cell.
+
+    The maps of an accuracy are in the store, so that the plug-in that made them is loaded for its names alone: no
+    network is trained in a process that has called it.
+    """
+    if isinstance(unit, ScoreCell):
+        call = metrics.complete(read_metric(unit.metric))
+        fill = dict(call.options).get("fill")
+        own = [metrics[call.name], *([read_fill(fill)[0]] if isinstance(fill, str) else [])]
+        return _joined([*_of_chain(read_chain(unit.estimator)), *own])
+    if not isinstance(unit, Cell):
+        return ""
+    chain = read_chain(unit.estimator)
+    own = [protocols[unit.protocol]] if unit.protocol in protocols else []
+    called = _joined([*own, read_fill(setting.fill)[0], *(_of_chain(chain) if chain.is_direct else ())])
+    loaded = plugins_of_chain(chain)
+    return f"{called} (after {loaded})" if loaded else called
+
+
+def plugins_of_job(job: Job) -> str:
+    """The plug-ins whose functions a job calls; all its chains and cells call the same."""
+    if job.cells:
+        return plugins_of_unit(job.cells[0], job.setting)
+    if job.names:
+        return plugins_of_chain(read_chain(job.names[0]))
+    return _joined([read_fill(job.setting.fill)[0]]) if job.kind == "evaluator" else ""
+
+
+def _of_chain(chain: Chain) -> list[Entry]:
+    return [estimators[call.name] for call in (*chain.raw.walk(), *chain.filters)]
+
+
+def _joined(entries: Iterable[Entry]) -> str:
+    return " ".join(sorted({entry.plugin for entry in entries} - {""}))
+
 
 STACK = 8
 """Networks trained at once at most."""

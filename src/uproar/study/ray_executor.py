@@ -9,24 +9,123 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
+import os
+import signal
+import socket
+import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from uproar.errors import BadInput, UproarError
+from uproar.errors import BadInput, UproarError, one_line
 from uproar.storage.backends import is_private
-from uproar.study.executors import drain, failure_report
+from uproar.study.executors import drain, failure_report, run_apart
 from uproar.study.job import Job
-from uproar.study.ray_cluster import connect, imported, sentence
-from uproar.study.ray_worker import JobStarted, serve
-from uproar.study.remote_worker import Fingerprints, NodeUnfit, worker_setup
+from uproar.study.remote_worker import Fingerprints, NodeUnfit, Token, WorkerSetup, check_data, prepare, worker_setup
 from uproar.study.run_job import Report
-from uproar.study.run_token import Token
 from uproar.study.spec import Study
+
+
+def imported() -> Any:
+    """The library, quiet: what it prints about nodes would end up among our own lines."""
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", r"(?s)^(The node with node id|Raylet is terminated)")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError:
+        raise BadInput("--ray needs Ray: pip install 'uproar[ray]'.") from None
+    return ray
+
+
+def connect(ray: Any, address: str) -> bool:
+    """Join the cluster; whether it was us who joined (a program that uses Ray itself is left connected)."""
+    if ray.is_initialized():
+        return False
+    if address.startswith("ray://"):
+        raise BadInput(
+            "uproar joins a cluster from one of its nodes, with --ray auto or HOST:PORT; from outside use "
+            "`ray job submit -- uproar run … --ray auto`."
+        )
+    target = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
+    if target != "auto":
+        _check_answers(target)
+    try:
+        with _handlers_kept():
+            ray.init(address=target, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        start = "start one with `ray start --head`, or give --ray HOST:PORT"
+        missing = target == "auto" and isinstance(error, ConnectionError)
+        why = "no Ray cluster runs on this machine" if missing else sentence(error)
+        raise BadInput(f"Cannot join a Ray cluster at {target!r}: {why}; {start}.") from None
+    return True
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Joining takes SIGTERM over; a program that handles it goes on to do so itself."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        mine = threading.current_thread() is threading.main_thread()
+        if mine and before not in (None, signal.SIG_DFL):
+            signal.signal(signal.SIGTERM, before)
+
+
+def _check_answers(address: str) -> None:
+    """Whether something listens that speaks as Ray does (HTTP/2): Ray itself would wait for minutes, then exit."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise BadInput(f"--ray takes 'auto' or HOST:PORT such as 10.0.0.1:6379, not {address!r}.")
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as connection:
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            answer = connection.recv(9)
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"No Ray cluster answers at {address} ({getattr(error, 'strerror', None) or error}); start it with "
+            "`ray start --head`, or check the address."
+        ) from None
+    if len(answer) < 4 or answer[3] != 4:
+        raise BadInput(f"What answers at {address} is not a Ray cluster; its port is 6379 by default.")
+
+
+def sentence(error: BaseException) -> str:
+    """The telling line of one of Ray's long messages."""
+    cause = getattr(error, "cause", None)
+    text = one_line(cause) if isinstance(cause, BaseException) else " ".join(str(error).split())
+    return text.split(". ")[0][:300].rstrip(".")
+
+
+@dataclass(frozen=True)
+class JobStarted:
+    """A job has begun on a node."""
+
+    node: str
+    torch: str
+
+
+def serve(setup: WorkerSetup, job: Job, data: str) -> Iterator[object]:
+    """One job: where it began, then how it ended. `data` is the fingerprint of the images it is about."""
+    import ray
+
+    yield JobStarted(ray.get_runtime_context().get_node_id(), metadata.version("torch"))
+    try:
+        prepare(setup, ray.get)
+        check_data(job, setup.root, data)
+    except UproarError as error:
+        yield NodeUnfit(one_line(error))
+        return
+    try:
+        yield run_apart(job, setup.root, setup.plugins, setup.limit)
+    except UproarError as error:
+        yield error
+
 
 ATTEMPTS = 2
 """How often a job is given to a worker when its worker dies under it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import time
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,10 +19,39 @@ from uproar.study.plan import Plan, plan
 from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
 from uproar.study.run_job import Report
-from uproar.study.schedule import Deadline, Queue
-from uproar.study.slurm_settings import SlurmRequest
+from uproar.study.slurm_executor import SlurmRequest, Submitit
 from uproar.study.spec import Study
-from uproar.study.submitit_executor import Submitit
+
+
+class Queue:
+    """Jobs by what they need: those whose needs have all ended are `ready`, in the order of the plan."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.ready = deque(job for job in jobs if not job.needs)
+        self._missing = {job.id: len(set(job.needs)) for job in jobs}
+        self._dependents: dict[str, list[Job]] = defaultdict(list)
+        for job in jobs:
+            for need in set(job.needs):
+                self._dependents[need].append(job)
+
+    def end(self, name: str) -> None:
+        """A job has ended, well or not: what waited for it alone is ready."""
+        for job in self._dependents.pop(name, ()):
+            self._missing[job.id] -= 1
+            if not self._missing[job.id]:
+                self.ready.append(job)
+
+
+class Deadline:
+    """Whether the time that may be spent is over."""
+
+    def __init__(self, budget: float | None) -> None:
+        self.end = None if budget is None else time.monotonic() + budget
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing new may begin."""
+        return self.end is not None and time.monotonic() >= self.end
 
 
 def run_study(
@@ -107,8 +138,7 @@ def _plans(study: Study, store: str | Path, settled: Collection[Unit]) -> Iterat
             whole = plan(study, Store(store), settled)
         yield study.name, whole, whole
     if study.audits:
-        from uproar.study.audit import audit_requests, needed_studies, needed_trials
-        from uproar.study.trials import plan_trials
+        from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials
 
         requests = audit_requests(study)
         for name, part in needed_studies(requests).items():

@@ -146,7 +146,7 @@ def _scored(bench: Bench, units: Sequence[ScoreCell]) -> dict[ScoreCell, Outcome
 
 
 def _simulate(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
-    from uproar.study.trials import simulate  # loads tables, which other jobs need not wait for
+    from uproar.study.audit import simulate  # loads tables, which other jobs need not wait for
 
     return {unit: attempt(lambda unit=unit: simulate(unit, bench.store)) for unit in job.cells}  # type: ignore[misc]
 

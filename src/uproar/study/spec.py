@@ -12,16 +12,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from uproar.bibliography import papers
 from uproar.data.registry import check_task
 from uproar.devices import check_name
-from uproar.errors import BadInput, UproarError, did_you_mean, plainly
+from uproar.errors import BadInput, UproarError, did_you_mean, plainly, unknown
 from uproar.estimators import Chain, read_chain
 from uproar.estimators.map_files import PREFIX as MAPS
 from uproar.estimators.map_files import name_of, path_in
 from uproar.expression import Call, parse
 from uproar.extend import load_plugin
-from uproar.metrics.flagging import CHECKS, read_checks
-from uproar.metrics.registry import read_metric
+from uproar.metrics.registry import CHECKS, read_checks, read_metric
 from uproar.models import ModelSpec
 from uproar.paths import user_path
 from uproar.plugins import file_at
@@ -29,7 +29,7 @@ from uproar.protocols import Protocol, protocol_named
 from uproar.protocols.evaluator import FRACTIONS, JUDGED
 from uproar.removal.fill import fills
 from uproar.removal.order import check_fraction
-from uproar.statistics.design import BASELINE, INTERIM_ANALYSES, NETWORK_FREE, random_ranking, random_rankings_for
+from uproar.statistics.design import BASELINE, INTERIM_ANALYSES, MODEL_FREE, random_ranking, random_rankings_for
 from uproar.training.recipe import Recipe
 
 METHODS = (
@@ -112,7 +112,7 @@ class Study(BaseModel):
     tasks: Names = ("digits",)
     models: Names = ("cnn-small",)
     estimators: Names = DEMO_ESTIMATORS
-    baselines: Names = NETWORK_FREE
+    baselines: Names = MODEL_FREE
     """Model-free rankings that evaluators and metrics judge beside the estimators, as a bar that methods must pass."""
     protocols: Names = ("evaluator", "evaluator:model", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
     """What is done with rankings; the evaluator is run first, whatever its place in the list."""
@@ -380,10 +380,19 @@ def study_of(source: Study | Mapping[str, Any] | str | Path, **changes: Any) -> 
     return _read(user_path(source), changes)
 
 
+def _check_numbers(path: Path, value: Any) -> None:
+    """Refuse whole numbers that no array can hold."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise BadInput(f"{path}: the number {value} is too large.")
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_numbers(path, each)
+
+
 def _read(path: Path, changes: Mapping[str, Any]) -> Study:
     text = _text(path)
     try:
         content = tomllib.loads(text)
+        _check_numbers(path, content)
     except RecursionError:
         raise BadInput(f"{path} is not a study: its lists or tables are too deep.") from None
     except ValueError as error:  # also a number of more digits than Python reads
@@ -524,3 +533,36 @@ def _distinct(kind: str, values: Any) -> None:
     twice = next((value for value, times in Counter(listed).items() if times > 1), None)
     if twice is not None:
         raise BadInput(f"The {kind} {twice} is listed twice.")
+
+
+def shipped_studies() -> Mapping[str, Path]:
+    """The study files of all papers by name."""
+    files = {file.stem: file for entry in papers.values() for file in entry.function()}
+    return dict(sorted(files.items()))
+
+
+def summary(text: str) -> str:
+    """The opening paragraph of a study file's comment."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#") or not line.strip("# "):
+            break
+        lines.append(line.strip("# "))
+    return " ".join(lines)
+
+
+def file_named(text: str) -> Path:
+    """The file of a study, or of one that comes with the package by its name."""
+    path, known = Path(text), shipped_studies()
+    if path.is_dir() and text not in known:
+        raise BadInput(f"{text} is a folder, not a study file; uproar report writes the page of a run.")
+    if path.is_file() or path.suffix or path.name != text:
+        return path
+    if text not in known:
+        raise unknown("study", text, known)
+    return known[text]
+
+
+def study_named(text: str) -> Study:
+    """A study from a file, or one that comes with the package by its name."""
+    return study_of(file_named(text))

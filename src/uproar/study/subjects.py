@@ -1,21 +1,30 @@
-"""Images with the model that is explained or judged on them: those of a task, or files of the user's own."""
+"""A network and images that a user has: what `score`, `explain` and `choose` are asked about, its maps and scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import functools
+import hashlib
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from uproar.batches import spans
+from uproar.checks import check_training_labels
 from uproar.data import load
-from uproar.data.task import Split, Task, channel_moments
+from uproar.data.task import Split, Task, channel_moments, split_digest
 from uproar.data.user_images import count_classes, count_images, read_images, read_training_images
-from uproar.errors import BadInput, BadOption
-from uproar.estimators import Context
-from uproar.models import ModelSpec, make
+from uproar.errors import BadInput, BadOption, NotApplicable, one_line
+from uproar.estimators import Chain, Context, explain_chains, families, prepare_states
+from uproar.estimators.explain import check_kind
+from uproar.estimators.layers import chosen_layers
+from uproar.models import MemoryBudget, ModelSpec, borrowed, make
+from uproar.models.forward import callable_from_cpu
 from uproar.models.output_kind import (
+    SOFTMAX,
     Output,
     OutputKind,
     assuming_output,
@@ -26,14 +35,249 @@ from uproar.models.output_kind import (
 from uproar.models.registry import needs_classes
 from uproar.models.weights import load_weights
 from uproar.plugins import file_at
+from uproar.results.scores import Scores
+from uproar.scoring import score_all
 from uproar.seeds import Draws
-from uproar.storage.store import Store
+from uproar.storage.store import Item, Store, key_of
+from uproar.study.base_models import FINE_TUNED, BaseModels, weights_item, weights_of
 from uproar.study.bench import Bench, bench_for
-from uproar.study.maps import Subject
-from uproar.study.settings import Setting
+from uproar.study.changed_images import changed_images
+from uproar.study.settings import Setting, followed_targets
 from uproar.study.spec import study_of
-from uproar.study.targets import followed_targets
-from uproar.training import predict
+from uproar.training import FineTuning, predict
+from uproar.training.finetune import FineTunedCopies
+
+CHUNK = 64
+"""Images per stored piece, at most."""
+PIECE = CHUNK * 64 * 64 * 25
+"""Pixels times passes of a piece, about: large images and expensive estimators come in smaller pieces."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with the images it is to be explained on."""
+
+    model: nn.Module
+    x: Tensor
+    target: Tensor
+    context: Context
+    made: Mapping[str, Any] = field(default_factory=dict)
+    """How the model and its data came about: what its weights do not say, such as the text of a user's file."""
+    output: OutputKind = SOFTMAX
+    """What the model's answers are."""
+
+    def identity(self) -> str:
+        """A hash of the weights, of how the model was made and of the colour that stands for nothing."""
+        total = hashlib.sha256(repr(sorted(self.made.items())).encode())
+        for name, value in self.model.state_dict().items():
+            total.update(name.encode())
+            total.update(_bytes(value))
+        if self.context.mean is not None:
+            total.update(_bytes(self.context.mean))
+        return total.hexdigest()[:40]
+
+    def pixels(self, rows: slice) -> str:
+        """A hash of some images and their classes."""
+        total = hashlib.sha256()
+        for part in (self.x[rows], self.target[rows]):
+            total.update(str(tuple(part.shape)).encode())
+            total.update(_bytes(part))
+        return total.hexdigest()[:40]
+
+
+def _bytes(value: Tensor) -> memoryview:
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Maps of some images by chains that share passes."""
+
+    group: tuple[Chain, ...]
+    rows: slice
+    keys: tuple[str, ...]
+    there: bool
+    """Whether the store has it."""
+    passes: float
+    """Forward and backward per image."""
+
+    @property
+    def work(self) -> float:
+        """Passes to be made; reading, ranking and writing count as a third of one."""
+        return 0.0 if self.there else (self.rows.stop - self.rows.start) * (0.3 + self.passes)
+
+
+Listener = Callable[[Piece, float, int], None]
+"""A piece that is there now, the seconds it took, and how many images have all their maps."""
+
+
+def pieces_of(subject: Subject, chains: Sequence[Chain], store: Store, classes: int = 10) -> list[Piece]:
+    """The pieces of all maps in the order they are made: images one after the other, each by all chains."""
+    name, kind = subject.identity(), subject.output.kind
+    other = {} if kind == "softmax" else {"output": kind}
+    pixels: dict[tuple[int, int], str] = {}
+    pieces = []
+    for group in map(tuple, families(chains)):
+        passes = max(chain.passes_for(classes) for chain in group)
+        h, w = subject.x.shape[2:]
+        size = int(max(1, min(CHUNK, PIECE // (h * w * max(passes, 25)))))
+        for rows in spans(len(subject.x), size):
+            span = rows.start, rows.stop
+            if span not in pixels:
+                pixels[span] = subject.pixels(rows)
+            facts = {"model": name, "pixels": pixels[span], "rows": [rows.start, rows.stop], **other}
+            keys = tuple(_key(chain, facts, subject.context.draws) for chain in group)
+            there = all(store.has("maps", key) for key in keys)
+            pieces.append(Piece(group, rows, keys, there, passes))
+    return sorted(pieces, key=lambda piece: piece.rows.start)
+
+
+def _key(chain: Chain, facts: Mapping[str, object], draws: Draws) -> str:
+    inputs = {"chain": chain.identity, "seed": draws.seed, "split": draws.split}
+    return key_of("maps", {**facts, **inputs})
+
+
+def stored_maps(
+    subject: Subject,
+    chains: Sequence[Chain],
+    store: Store,
+    listen: Listener = lambda *_: None,
+    pieces: Sequence[Piece] | None = None,
+) -> dict[str, Tensor]:
+    """The maps of every chain for all images; pieces that the store has are read, the others made and kept.
+
+    `pieces` are those of `pieces_of`, where the caller has them already.
+    """
+    if not chains:
+        return {}
+    pieces = pieces_of(subject, chains, store) if pieces is None else pieces
+    maker = MapMaker(subject, chains)
+    maps_by_chain: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
+    done = dict.fromkeys((piece.group for piece in pieces), 0)
+    for piece in pieces:
+        began = time.perf_counter()
+        for chain, maps in zip(piece.group, _maps_of(piece, maker, store), strict=True):
+            maps_by_chain[chain.name].append(maps)
+        done[piece.group] = piece.rows.stop
+        listen(piece, time.perf_counter() - began, min(done.values()))
+    return {name: torch.cat(parts) for name, parts in maps_by_chain.items()}
+
+
+class MapMaker:
+    """Makes pieces; what all of them need is prepared before the first."""
+
+    def __init__(self, subject: Subject, chains: Sequence[Chain]) -> None:
+        self.subject, self.chains = subject, chains
+
+    @functools.cached_property
+    def output(self) -> OutputKind:
+        """What the model's answers are; refused where a chain needs probabilities and there are none."""
+        check_kind(self.chains, self.subject.output)
+        return self.subject.output
+
+    @functools.cached_property
+    def context(self) -> Context:
+        """The context with what estimators prepare."""
+        with assuming_output(self.output), borrowed(self.subject.model), torch.no_grad():
+            states = prepare_states(self.subject.model, self.subject.context, self.chains)
+        return replace(self.subject.context, states=states)
+
+    @functools.cached_property
+    def budget(self) -> MemoryBudget:
+        """How many images go through the model at once."""
+        needs_model = any(chain.needs_model for chain in self.chains)
+        return MemoryBudget.of(self.subject.model, self.subject.x) if needs_model else MemoryBudget(CHUNK)
+
+    def make(self, piece: Piece) -> list[Tensor]:
+        """The maps of a piece, by chain."""
+        model, rows, context = self.subject.model, piece.rows, self.context[piece.rows]
+        x, target = self.subject.x[rows], self.subject.target[rows]
+        with assuming_output(self.output):
+            return self.budget.run(
+                lambda some: explain_chains(model, x, target, context, piece.group, min(CHUNK, some))
+            )
+
+
+def _maps_of(piece: Piece, maker: MapMaker, store: Store) -> list[Tensor]:
+    """A piece from the store, or made and kept there."""
+    items = [item for key in piece.keys if (item := store.find("maps", key)) is not None]
+    if len(items) < len(piece.keys):
+        items = [Item({"maps": maps.numpy()}) for maps in maker.make(piece)]
+        for key, item in zip(piece.keys, items, strict=True):
+            store.write("maps", key, item)
+    return [torch.from_numpy(item.arrays["maps"].copy()) for item in items]
+
+
+Made = TypeVar("Made")
+
+
+def with_applicable(
+    subject: Subject, chains: Sequence[Chain], make: Callable[[list[Chain]], Made], controls: Collection[str] = ()
+) -> tuple[Made, list[str]]:
+    """What `make` gives for all chains, or for those that apply, and a sentence on each that does not.
+
+    Refused where nothing is left but `controls`, which are no answer alone. Chains are tried only after `make` failed:
+    what some of them learn from training images takes long.
+    """
+    try:
+        return make(list(chains)), []
+    except NotApplicable:
+        reasons = inapplicable(subject, chains)
+        if not reasons:
+            raise
+    kept = [chain for chain in chains if chain.name not in reasons]
+    if all(chain.name in controls for chain in kept):
+        listed = "; ".join(f"{name} ({why})" for name, why in reasons.items())
+        raise BadInput(f"No estimator applies to this network: {listed}; choose another, see uproar ls estimators.")
+    return make(kept), [f"{name} is left out: {why}." for name, why in reasons.items()]
+
+
+def inapplicable(subject: Subject, chains: Sequence[Chain]) -> dict[str, str]:
+    """The chains that cannot explain the first image, each with the reason."""
+    rows = slice(0, 1)
+    first = replace(subject, x=subject.x[rows], target=subject.target[rows], context=subject.context[rows])
+    reasons = {}
+    for chain in chains:
+        try:
+            MapMaker(first, [chain]).make(Piece((chain,), rows, (), False, 1.0))
+        except NotApplicable as error:
+            reasons[chain.name] = one_line(error).rstrip(".")
+    return reasons
+
+
+def subject_scores(
+    subject: Subject, maps: dict[str, Tensor], chains: Sequence[Chain], metrics: Sequence[str], **options: Any
+) -> Scores:
+    """The scores of the first images of a subject: of all that have maps."""
+    n = min(len(a) for a in maps.values()) if maps else 0
+    truth, samples = subject.context.truth, subject.context.samples
+    boxes = None if samples is None else samples.boxes
+    scores = score_all(
+        subject.model,
+        subject.x[:n],
+        subject.target[:n],
+        {name: a[:n] for name, a in maps.items()},
+        metrics,
+        mean=subject.context.mean,
+        truth=None if truth is None else truth[:n],
+        boxes=None if boxes is None else boxes[:n],
+        explain={chain.name: _explainer(chain, subject) for chain in chains if not chain.files},
+        roles={chain.name: chain.role for chain in chains},
+        **options,
+    )
+    with assuming_output(subject.output):
+        layers = chosen_layers(subject.model, subject.x, [chain for chain in chains if chain.name in maps])
+    return replace(scores, layers={name: ", ".join(layer) for name, layer in layers.items()})
+
+
+def _explainer(chain: Chain, subject: Subject) -> Any:
+    """What explains other models or images as the chain explains those of the subject."""
+
+    def again(model: torch.nn.Module, x: Tensor, target: Tensor, draws: Draws) -> Tensor:
+        context = replace(subject.context, draws=draws, truth=None, samples=None)
+        return explain_chains(model, x, target, context, [chain])[0]
+
+    return again
 
 
 @dataclass(frozen=True)
@@ -209,3 +453,48 @@ def _targets(answers: Tensor, kind: OutputKind, labels: Tensor | None, target: s
         if target == "label" and labels is not None:
             return followed_targets(target, outputs, labels)
         return predicted_target(outputs)
+
+
+FineTuner = Callable[[nn.Module], Callable[[FineTuning], nn.Module]]
+Epochs = Callable[[int, int], None]
+
+
+def fine_tuner_of(
+    subject: Subject, images: ImageSet, seed: int, store: Store, listen: Epochs | None = None
+) -> FineTuner | None:
+    """What fine-tunes a copy of the subject's network, or finds it in the store; None without training images.
+
+    The labels of training images of the user are checked here. `listen` counts epochs.
+    """
+    bench = images.bench
+    if bench is not None:
+        return lambda _: _of_base_model(bench.base_models, seed, listen)
+    train, mean = images.train, subject.context.mean
+    if train is None or mean is None:
+        return None
+    check_training_labels(train.labels, predict(subject.model, subject.x[:2]).shape[1])
+    return lambda model: FineTunedCopies(
+        model, changed_images(train), train.labels, mean, seed, _Kept(subject, train, model, seed, store), listen
+    )
+
+
+def _of_base_model(base_models: BaseModels, seed: int, listen: Epochs | None) -> Callable[[FineTuning], nn.Module]:
+    """The copies that a study of the task would make and keep."""
+    copies = base_models.fine_tuned(seed, listen)
+    return lambda tuning: callable_from_cpu(copies(tuning))
+
+
+class _Kept:
+    """Fine-tuned weights in the store, by everything they depend on."""
+
+    def __init__(self, subject: Subject, train: Split, model: nn.Module, seed: int, store: Store) -> None:
+        answers = type(model).__name__
+        self.facts = {"subject": subject.identity(), "data": split_digest(train), "seed": seed, "answers": answers}
+        self.store = store
+
+    def __call__(self, tuning: FineTuning, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
+        """The weights, made now if they are not there."""
+        return weights_of(self.store.once(FINE_TUNED, self._key(tuning), lambda: weights_item(make())))
+
+    def _key(self, tuning: FineTuning) -> str:
+        return key_of(FINE_TUNED, {**self.facts, **tuning.identity})

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,15 +19,10 @@ from torch.optim.sgd import sgd
 
 from uproar.batches import spans
 from uproar.errors import BadInput
-from uproar.models.borrow import device_of
-from uproar.models.forward import forward, needs_contiguous_input, raw_output, read_by
+from uproar.models.forward import device_of, forward, needs_contiguous_input, raw_output, read_by
 from uproar.seeds import generator, key
 from uproar.training.recipe import Recipe
-from uproar.training.task_scores import training_loss
 from uproar.types import Kind
-
-# images that are read some rows at a time, because all of them need not fit in memory
-
 
 AHEAD = 2
 """Batches that wait, read, beside those that are being read."""
@@ -71,53 +66,39 @@ def prefetch(source: Rows, parts: Iterable[Tensor | slice], threads: int = 1) ->
         pool.shutdown(cancel_futures=True)
 
 
-# layers whose forward pass is replaced while a network is trained: ghost batch norm, and dropout drawn on the CPU
-
-
 @contextmanager
-def _replaced(layers: Iterable[Any], forward: Callable[[Any, Tensor], Tensor]) -> Iterator[None]:
-    """Inside, the layers compute `forward(layer, x)`."""
-    layers = list(layers)
-    for layer in layers:
-        layer.forward = partial(forward, layer)
-    try:
-        yield
-    finally:
-        for layer in layers:
-            del layer.forward
+def replaced_layers(model: nn.Module, ghost: int | None, device: torch.device) -> Iterator[None]:
+    """Inside, batch norms that train see parts of at least `ghost` images in turn, and dropout is drawn on the CPU.
 
-
-def ghost_norms(model: nn.Module, size: int | None) -> AbstractContextManager[None]:
-    """Ghost batch norm (Hoffer et al. 2017): each batch norm that trains sees parts of at least `size` images in turn.
-
-    A large batch then trains like small ones. It is cut into equal parts where it can be, so that none is too small to
-    have a variance. The running statistics follow every part.
+    Ghost batch norm (Hoffer et al. 2017) lets a large batch train like small ones. It is cut into equal parts where it
+    can be, so that none is too small to have a variance. The running statistics follow every part.
     """
-    norms = [part for part in model.modules() if isinstance(part, _BatchNorm)]
 
     def in_parts(norm: Any, x: Tensor) -> Tensor:
         forward = type(norm).forward
-        if size is None or not norm.training or len(x) < 2 * size:
+        if ghost is None or not norm.training or len(x) < 2 * ghost:
             return forward(norm, x)
-        return torch.cat([forward(norm, part) for part in x.tensor_split(len(x) // size)])
+        return torch.cat([forward(norm, part) for part in x.tensor_split(len(x) // ghost)])
 
-    return _replaced(norms if size is not None else (), in_parts)
+    def drawn_on_cpu(layer: Any, x: Tensor) -> Tensor:
+        if not layer.training or layer.p == 0:
+            return x
+        kept = torch.empty(x.shape).bernoulli_(1 - layer.p)
+        return x * (kept / (1 - layer.p)).to(x)
 
-
-def cpu_dropout(model: nn.Module, device: torch.device) -> AbstractContextManager[None]:
-    """Dropout layers on another device than the CPU drop what they would drop on the CPU."""
-    layers = [part for part in model.modules() if type(part) is nn.Dropout]
-    return _replaced(layers if device.type != "cpu" else (), _drawn_on_cpu)
-
-
-def _drawn_on_cpu(layer: nn.Dropout, x: Tensor) -> Tensor:
-    if not layer.training or layer.p == 0:
-        return x
-    kept = torch.empty(x.shape).bernoulli_(1 - layer.p)
-    return x * (kept / (1 - layer.p)).to(x)
-
-
-# one step of an optimiser, given gradients as values
+    changed: list[tuple[Any, Callable[[Any, Tensor], Tensor]]] = []
+    for layer in model.modules():
+        if isinstance(layer, _BatchNorm) and ghost is not None:
+            changed.append((layer, in_parts))
+        elif type(layer) is nn.Dropout and device.type != "cpu":
+            changed.append((layer, drawn_on_cpu))
+    for module, instead in changed:
+        module.forward = partial(instead, module)
+    try:
+        yield
+    finally:
+        for module, _ in changed:
+            del module.forward
 
 
 class Optimiser:
@@ -134,50 +115,17 @@ class Optimiser:
     def step(self, gradients: Sequence[Tensor | None], rate: float) -> None:
         """Move the weights in place; weights that the loss does not depend on stay."""
         used = [i for i, gradient in enumerate(gradients) if gradient is not None]
-        weights, defined = [self.weights[i] for i in used], [g for g in gradients if g is not None]
-        if self.recipe.optimizer == "sgd":
-            self._sgd(used, weights, defined, rate)
-        else:
-            self._adam(used, weights, defined, rate)
-
-    def _sgd(self, used: list[int], weights: list[Tensor], gradients: list[Tensor], rate: float) -> None:
-        recipe, moving = self.recipe, [self.velocity[i] for i in used]
-        sgd(
-            weights,
-            gradients,
-            moving,
-            fused=True,
-            weight_decay=recipe.weight_decay,
-            momentum=recipe.momentum,
-            lr=rate,
-            dampening=0.0,
-            nesterov=recipe.nesterov and recipe.momentum > 0,
-            maximize=False,
-        )
+        given = [self.weights[i] for i in used], [gradient for gradient in gradients if gradient is not None]
+        usual: dict[str, Any] = {"fused": True, "lr": rate, "weight_decay": self.recipe.weight_decay, "maximize": False}
+        if self.recipe.optimizer == "adam":
+            first, second, taken = ([state[i] for i in used] for state in (self.first, self.second, self.taken))
+            adam(*given, first, second, [], taken, amsgrad=False, beta1=0.9, beta2=0.999, eps=1e-8, **usual)
+            return
+        moving, momentum = [self.velocity[i] for i in used], self.recipe.momentum
+        nesterov = self.recipe.nesterov and momentum > 0
+        sgd(*given, moving, momentum=momentum, dampening=0.0, nesterov=nesterov, **usual)
         for i, speed in zip(used, moving, strict=True):
             self.velocity[i] = speed
-
-    def _adam(self, used: list[int], weights: list[Tensor], gradients: list[Tensor], rate: float) -> None:
-        first, second, taken = ([state[i] for i in used] for state in (self.first, self.second, self.taken))
-        adam(
-            weights,
-            gradients,
-            first,
-            second,
-            [],
-            taken,
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=rate,
-            weight_decay=self.recipe.weight_decay,
-            eps=1e-8,
-            maximize=False,
-        )
-
-
-# images changed at random while a network is trained, so that it learns what stays
 
 
 def augment(x: Tensor, names: tuple[str, ...], rng: torch.Generator) -> Tensor:
@@ -188,46 +136,30 @@ def augment(x: Tensor, names: tuple[str, ...], rng: torch.Generator) -> Tensor:
     crop           moved by up to an eighth of the size; what comes in from outside is black
     resized-crop   a part of 8 to 100 % of the area, 3:4 to 4:3 in shape, stretched to the size of the image
     """
-    for name in ("flip", "shift", "crop", "resized-crop"):
-        if name in names:
-            x = _CHANGES[name](x, rng)
+    if "flip" in names:
+        mirrored = torch.rand(len(x), 1, 1, 1, generator=rng) < 0.5
+        x = torch.where(mirrored.to(x.device), x.flip(3), x)
+    if "shift" in names:
+        x = _moved(x, rng, black=False)
+    if "crop" in names:
+        x = _moved(x, rng, black=True)
+    if "resized-crop" in names:
+        x = _resized_crop(x, rng)
     return x
 
 
-def _flip(x: Tensor, rng: torch.Generator) -> Tensor:
-    mirrored = torch.rand(len(x), 1, 1, 1, generator=rng) < 0.5
-    return torch.where(mirrored.to(x.device), x.flip(3), x)
-
-
-def _shift(x: Tensor, rng: torch.Generator) -> Tensor:
+def _moved(x: Tensor, rng: torch.Generator, black: bool) -> Tensor:
+    """Each image read from rows and columns that begin up to an eighth of its size away; outside is black or border."""
     h, w = x.shape[2:]
-    row, column = _places(x, rng)
-    return _taken(x, row.clamp(0, h - 1), column.clamp(0, w - 1))
-
-
-def _crop(x: Tensor, rng: torch.Generator) -> Tensor:
-    h, w = x.shape[2:]
-    dy, dx = _reach(h), _reach(w)
-    row, column = _places(x, rng)
-    return _taken(F.pad(x, (dx, dx, dy, dy)), row + dy, column + dx)
-
-
-def _reach(size: int) -> int:
-    return max(1, size // 8)
-
-
-def _places(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """For each image, the rows and columns it is read from, outside ones among them."""
-    h, w = x.shape[2:]
-    dy, dx = _reach(h), _reach(w)
+    dy, dx = max(1, h // 8), max(1, w // 8)
     row = torch.randint(-dy, dy + 1, (len(x), 1), generator=rng) + torch.arange(h)
     column = torch.randint(-dx, dx + 1, (len(x), 1), generator=rng) + torch.arange(w)
-    return row, column
-
-
-def _taken(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    if black:
+        x, row, column = F.pad(x, (dx, dx, dy, dy)), row + dy, column + dx
+    else:
+        row, column = row.clamp(0, h - 1), column.clamp(0, w - 1)
     samples = torch.arange(len(x))[:, None, None]
-    places = (part.to(x.device) for part in (samples, rows[:, :, None], columns[:, None, :]))
+    places = (part.to(x.device) for part in (samples, row[:, :, None], column[:, None, :]))
     return x.permute(0, 2, 3, 1)[tuple(places)].permute(0, 3, 1, 2)
 
 
@@ -242,7 +174,14 @@ def _resized_crop(x: Tensor, rng: torch.Generator) -> Tensor:
     return F.grid_sample(x, grid, "bilinear", "border", align_corners=False)
 
 
-_CHANGES = {"flip": _flip, "shift": _shift, "crop": _crop, "resized-crop": _resized_crop}
+def training_loss(scores: Tensor, truth: Tensor, kind: Kind, label_smoothing: float = 0.0) -> Tensor:
+    """The mean loss of a batch; smoothing moves labels that are there or not towards one half."""
+    if kind == "softmax":
+        return F.cross_entropy(scores, truth, label_smoothing=label_smoothing)
+    wanted = truth.to(scores).view_as(scores)
+    if kind == "regression":
+        return F.mse_loss(scores, wanted)
+    return F.binary_cross_entropy_with_logits(scores, wanted + label_smoothing * (0.5 - wanted))
 
 
 BatchChange = Callable[[Tensor, torch.Generator], Tensor]
@@ -288,7 +227,7 @@ def fit(
     rng = generator(seed, "augmentation")
     changing = generator(seed, "changed batches")
     plain = read_by(None)  # one logit is learned as it is
-    with plain, torch.random.fork_rng(devices=[]), ghost_norms(model, recipe.ghost), cpu_dropout(model, device):
+    with plain, torch.random.fork_rng(devices=[]), replaced_layers(model, recipe.ghost, device):
         torch.default_generator.manual_seed(key(seed, "dropout"))
         for epoch in range(recipe.epochs):
             rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]

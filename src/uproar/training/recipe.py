@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from uproar.errors import BadInput
 from uproar.registry import Registry
 
-recipes = Registry("recipe", "uproar.recipes", ("uproar.training.recipe", "uproar.papers.*.recipes"))
+recipes = Registry("recipe", "uproar.recipes", ("uproar.training.recipe", "uproar.papers.recipes"))
 
 Augmentation = Literal["flip", "shift", "crop", "resized-crop"]
 Share = Annotated[float, Field(gt=0, lt=1)]

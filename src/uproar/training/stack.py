@@ -19,12 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.errors import BadInput
-from uproar.models.borrow import device_of
+from uproar.models.forward import device_of
 from uproar.models.small import Block, SmallCNN
 from uproar.seeds import generator
-from uproar.training.fit import Optimiser, Rows, augment, channels_last, fit
+from uproar.training.fit import Optimiser, Rows, augment, channels_last, fit, training_loss
 from uproar.training.recipe import Recipe
-from uproar.training.task_scores import training_loss
 from uproar.types import Kind
 
 LARGEST = 10 * 10
@@ -231,7 +230,10 @@ class _Layer(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, kernel: Tensor, scale: Tensor, shift: Tensor, stride: int, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        patches = _patches(x, stride)
+        k, b, h, w, c = x.shape
+        there, _ = _routes(k * b, h, w, stride)
+        # each output position's 3×3 neighbourhood as a row: (network, image and position, tap and channel)
+        patches = there.sums(x.reshape(-1, c)).view(k, -1, 9 * c)
         y = torch.bmm(patches, kernel)
         mean = y.mean(1, keepdim=True)
         y -= mean
@@ -257,22 +259,10 @@ class _Layer(torch.autograd.Function):
         taps = torch.bmm(patches.transpose(1, 2), g)
         below = None
         if ctx.needs_input_grad[0]:
-            below = _unpatched(torch.bmm(g, kernel.transpose(1, 2)), ctx.shape, ctx.stride)
+            k, b, h, w, c = ctx.shape  # every value back to the pixel it came from, summed
+            _, back = _routes(k * b, h, w, ctx.stride)
+            below = back.sums(torch.bmm(g, kernel.transpose(1, 2)).view(-1, c)).view(k, b, h, w, c)
         return below, taps, weighted, shift, None, None
-
-
-def _patches(x: Tensor, stride: int) -> Tensor:
-    """Each output position's 3×3 neighbourhood as a row: (network, image and position, tap and channel)."""
-    k, b, h, w, c = x.shape
-    there, _ = _routes(k * b, h, w, stride)
-    return there.sums(x.reshape(-1, c)).view(k, -1, 9 * c)
-
-
-def _unpatched(patches: Tensor, shape: Sequence[int], stride: int) -> Tensor:
-    """The transpose of `_patches`: every value back to the pixel it came from, summed."""
-    k, b, h, w, c = shape
-    _, back = _routes(k * b, h, w, stride)
-    return back.sums(patches.view(-1, c)).view(k, b, h, w, c)
 
 
 class _Route(NamedTuple):

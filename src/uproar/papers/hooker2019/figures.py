@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from uproar.claims.registry import if_applicable, read_shared
 from uproar.errors import NotApplicable
-from uproar.report.figures import Chart, Figure, Pictures, Series, Style, share_limits, styles
+from uproar.report.figures import Chart, Figure, Pictures, share_limits, styles
 from uproar.report.formatting import LEVEL, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
@@ -51,11 +51,6 @@ def name_of(base: str, variant: str) -> str:
     return NAMES[base] if variant == "single" else f"{variant}-{NAMES[base]}"
 
 
-def _styles() -> dict[str, Style]:
-    """One style per variant, the same in all plots."""
-    return styles([BASELINE, *VARIANTS])
-
-
 def _variants(source: FigureSource, base: str, protocol: str) -> dict[str, str]:
     """Those that have a curve, by variant; the report's names."""
     there = set(source.view.intervals[protocol]["estimator"]) if protocol in source.view.intervals else ()
@@ -71,8 +66,9 @@ def _chart(source: FigureSource, base: str, protocol: str) -> Chart | None:
     names = _variants(source, base, protocol)
     if not names:
         return None
-    by_name, lines = _styles(), [BASELINE, *names]
-    series = [_line(source, protocol, names.get(v, BASELINE), v, by_name[v]) for v in lines]
+    by_name = styles([BASELINE, *VARIANTS])  # the same in all plots
+    curves = {variant: source.series(protocol, names.get(variant, BASELINE)) for variant in (BASELINE, *names)}
+    series = [replace(curve, label=variant, style=by_name[variant]) for variant, curve in curves.items()]
     also = " and ensembles" if len(names) > 1 else ""
     return Chart(
         f"{TITLES[protocol]}: {NAMES[base]}{also}",
@@ -82,16 +78,6 @@ def _chart(source: FigureSource, base: str, protocol: str) -> Chart | None:
         (0.0, 1.0),
         level=source.view.chance,
     )
-
-
-def _line(source: FigureSource, protocol: str, label: str, name: str, style: Style) -> Series:
-    return replace(source.series(protocol, label), label=name, style=style)
-
-
-def _share_axis(charts: Sequence[Chart], chance: float | None) -> tuple[Chart, ...]:
-    """All plots with the same upright axis, so that they can be compared."""
-    limits = share_limits([s for w in charts for s in w.series], chance)
-    return tuple(replace(w, y_range=limits) for w in charts)
 
 
 def _deepest(source: FigureSource) -> float:
@@ -116,18 +102,16 @@ def ensembles(source: FigureSource) -> PaperFigure:
     rows = [[w for base in NAMES if (w := _chart(source, base, protocol)) is not None] for protocol in TITLES]
     if not rows[0]:
         raise NotApplicable("the study has no ROAR of gradient, guided backprop or integrated gradients")
-    charts, columns = [chart for row in rows for chart in row], max(map(len, rows))
+    charts = [chart for row in rows for chart in row]
+    limits = share_limits([line for chart in charts for line in chart.series], source.view.chance)
+    alike = tuple(replace(chart, y_range=limits) for chart in charts)  # one upright axis, so that plots can be compared
     reading = (
         "ROAR removes pixels most important first (lower is better), KAR keeps only those (higher is better). "
         "Decoupled ROAR, which the paper does not have, removes so that masks cannot give the class away. "
         f"Dashed: a random ranking. Dotted: chance. Bands: {LEVEL} interval over replicates."
     )
     return PaperFigure(
-        "roar-kar",
-        _curves_title(source),
-        reading,
-        Figure(_share_axis(charts, source.view.chance), columns),
-        _published(source),
+        "roar-kar", _curves_title(source), reading, Figure(alike, max(map(len, rows))), _published(source)
     )
 
 

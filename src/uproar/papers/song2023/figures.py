@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from uproar.claims.evidence import without_options
 from uproar.claims.measures import ROAR
-from uproar.claims.names import without_options
 from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
-from uproar.papers.song2023.claims import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
+from uproar.papers.claims import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
 from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, number_or_none, share_limits, styles
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
 from uproar.report.paper_figures import (
@@ -26,7 +26,6 @@ from uproar.report.paper_figures import (
 )
 from uproar.report.study_figures import x_label
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Interval
 from uproar.wording import series
 
 PAPER = "song2023"
@@ -69,7 +68,11 @@ def blocks(source: FigureSource) -> PaperFigure:
     ]
     t = max(t for t in here[BASELINE] if t in here[block])
     gap = source.evidence.area(ROAR, block, BASELINE, at=t).interval  # the number of the claim
-    title = f"With {percent(t, 0)} removed, {_blocks_against_pixels(gap)}"
+    verdict = "it cannot be told whether random blocks cost more accuracy than as many random pixels"
+    if gap.side:
+        size, side = points(gap.value, signed=False), "more" if gap.side > 0 else "less"
+        verdict = f"random blocks cost {size} accuracy points {side} than as many random pixels"
+    title = f"With {percent(t, 0)} removed, {verdict}"
     reading = (
         "Both know nothing of the network; the shape of the hole alone differs. "
         f"Bands: {LEVEL} interval over replicates."
@@ -117,14 +120,6 @@ def _difference_tables(
             HeatMap(f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), tuple(values), tuple(words))
         )
     return tuple(tables), changes
-
-
-def _blocks_against_pixels(gap: Interval) -> str:
-    """What the interval of the difference says."""
-    size, others = f"{points(gap.value, signed=False)} accuracy points", "as many random pixels"
-    if not gap.side:
-        return f"it cannot be told whether random blocks cost more accuracy than {others}"
-    return f"random blocks cost {size} {'more' if gap.side > 0 else 'less'} than {others}"
 
 
 def _filters_title(changes: dict[str, list[float]], where: str) -> str:
@@ -269,10 +264,14 @@ def _scatter(squared: bool, of: Of, published: str) -> Draw:
 
 def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
     on = [n for n in line.x if n not in line.excluded]
+    labels = {n: source.label(n, ROAR) for n in line.x}
     falls = ", falling" if line.r2.interval.value < 0 else ""
     return Chart(
         f"{percent(t, 0)} removed, R² = {abs(line.r2.interval.value):.2f}{falls}",
-        tuple(_point(source, n, line.x[n], line.y[n]) for n in line.x),
+        tuple(
+            Series(label, source.style(label), (line.x[n],), (line.y[n],), (None,), (None,))
+            for n, label in labels.items()
+        ),
         f"total variation of {of}",
         "test accuracy",
         kind="points",
@@ -288,11 +287,6 @@ def _explained(lines: dict[float, Line], published: str) -> ComparisonTable:
     )
     note = f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
     return ComparisonTable(("R² of the line", "published", "here", "replicates"), rows, note)
-
-
-def _point(source: FigureSource, name: str, x: float, y: float) -> Series:
-    label = source.label(name, ROAR)
-    return Series(label, source.style(label), (x,), (y,), (None,), (None,))
 
 
 paper_figure(PAPER, "Figure 7")(_scatter(True, "maps", "0.83 to 0.96"))

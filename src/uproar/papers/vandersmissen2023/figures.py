@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from uproar.bibliography import read_beside
-from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.evidence import ClaimEvidence, read_higher, without_options
 from uproar.claims.measures import methods, metric_of, settings_of
-from uproar.claims.names import read_higher, without_options
 from uproar.claims.registry import if_applicable, read_shared
 from uproar.errors import NotApplicable
 from uproar.report.figures import Chart, Figure, HeatMap, number_or_none
@@ -177,17 +176,6 @@ def _same_signs(a: HeatMap, b: HeatMap) -> tuple[int, int]:
 # Tables 1 and A1
 
 
-def _mean_correlation(source: FigureSource, a: str, b: str) -> float:
-    own = set(methods(source.evidence, a, b))
-    values = [v for n, v in source.evidence.correlations(a, b).items() if n in own and known(v)]
-    return sum(values) / len(values) if values else math.nan
-
-
-def _published_settings(kind: str) -> Iterable[tuple[tuple[str, str], float]]:
-    pairs = itertools.combinations(PUBLISHED["settings"]["names"], 2)
-    return zip(pairs, itertools.chain.from_iterable(PUBLISHED["settings"][kind]), strict=True)
-
-
 @paper_figure(PAPER, "Tables 1 and A1")
 def consistency(source: FigureSource) -> PaperFigure:
     """Correlations of the settings of one metric, mean over estimators, with the published ones."""
@@ -196,26 +184,25 @@ def consistency(source: FigureSource) -> PaperFigure:
         names = settings_of(source.evidence, kind)
         if len(names) < 2:
             continue
-        correlations = {
-            (a, b): _mean_correlation(source, names[a], names[b]) for a, b in itertools.combinations(names, 2)
-        }
+        correlations = {}
+        for a, b in itertools.combinations(names, 2):
+            own, each = methods(source.evidence, names[a], names[b]), source.evidence.correlations(names[a], names[b])
+            real = [each[name] for name in own if known(each[name])]
+            correlations[a, b] = sum(real) / len(real) if real else math.nan
         lowest = min([lowest, *(v for v in correlations.values() if known(v))])
         values = [[correlations.get((a, b), correlations.get((b, a), math.nan)) for b in names] for a in names]
         tables.append(_cells(kind, list(names), list(names), values))
-        rows += [
-            (f"{kind}: {a} and {b}", f"{value:.3f}", _three(correlations.get((a, b), math.nan)))
-            for (a, b), value in _published_settings(kind)
-        ]
+        published = itertools.chain.from_iterable(PUBLISHED["settings"][kind])
+        for (a, b), value in zip(itertools.combinations(PUBLISHED["settings"]["names"], 2), published, strict=True):
+            here = correlations.get((a, b), math.nan)
+            shown = f"{here:.3f}".replace("-", "−") if known(here) else "not tested"
+            rows.append((f"{kind}: {a} and {b}", f"{value:.3f}", shown))
     if not tables:
         raise NotApplicable("the study has neither insertion nor deletion in two settings")
     title = f"Settings of one metric correlate by at least {lowest:.2f} over images; published: at least 0.750"
     reading = "Spearman's correlation over images of two settings (fill + pixel or region), mean over methods."
     table = ComparisonTable(("settings", "published (ResNet-50, ImageNet)", "here"), tuple(rows))
     return PaperFigure("consistency", title, reading, Figure(tuple(tables)), table)
-
-
-def _three(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−") if known(value) else "not tested"
 
 
 # Figure 4

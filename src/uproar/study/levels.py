@@ -1,13 +1,14 @@
-"""Levels of a large split: in shards, each a file of its own that any process may write, each image readable alone.
+"""Levels: how early each feature of an image is removed, for all images of a split, at the fractions of a study.
 
-A shard is an item of the store whose key names the order, the fractions and the rows, so that shards are written in
-parallel without a lock, and a run that was stopped makes only the shards that are missing. When the last is there, an
-item without arrays says so, with what is known of all of them.
+Those of a large split are kept in shards, each an item of the store whose key names the order, the fractions and the
+rows, so that shards are written in parallel without a lock, and a run that was stopped makes only the shards that are
+missing. When the last is there, an item without arrays says so, with what is known of all of them.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -24,7 +25,71 @@ from uproar.removal import Levels, ranks, tie_share
 from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store
-from uproar.study.level_table import exact_sums, scaled_half
+
+
+class LevelsBuilder:
+    """Levels and what is said of them, gathered chunk by chunk."""
+
+    def __init__(self) -> None:
+        self.packed: list[np.ndarray] = []
+        self.ties: list[Tensor] = []
+        self.maps: list[np.ndarray] = []
+        self.constant = 0
+        self.layers: tuple[str, ...] = ()
+        """The layers that the estimator looks at, where it looks at some."""
+
+    def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
+        """Rank some more images."""
+        scores = maps.flatten(1)
+        self.packed.append(Levels.of(ranks(scores, draws, name), fractions).packed)
+        self.ties.append(tie_share(scores, sorted(fractions)))
+        self.constant += int((scores.amax(1) == scores.amin(1)).sum())
+        if draws.split == "test":
+            self.maps.append(scaled_half(maps))
+
+
+def exact_sums(shares: Tensor) -> list[float]:
+    """The sum of each column, rounded once: it does not depend on what other columns there are."""
+    return [math.fsum(column) for column in shares.T.tolist()]
+
+
+def scaled_half(maps: Tensor) -> np.ndarray:
+    """Maps as float16, each scaled by its own largest size so that none overflows or vanishes."""
+    top = maps.flatten(1).abs().amax(1).clamp_min(1e-30)
+    return (maps / top.view(-1, *[1] * (maps.dim() - 1))).half().numpy()
+
+
+def _mean_shares(split: LevelsBuilder) -> list[float]:
+    shares = torch.cat(split.ties)
+    return [total / len(shares) for total in exact_sums(shares)]
+
+
+def levels_item(train: LevelsBuilder, test: Item, fractions: Sequence[float], chain: Chain, seconds: float) -> Item:
+    """Both splits as they are kept: the packed levels of the training images beside what is kept of the test images."""
+    facts = {
+        **_about(fractions, chain, seconds, train.layers),
+        "ties_train": _mean_shares(train),
+        "ties_test": test.facts["ties_test"],
+        "constant": train.constant + test.facts["constant"],
+    }
+    return Item({"train": np.concatenate(train.packed, 1), **test.arrays}, facts)
+
+
+def test_levels_item(test: LevelsBuilder, fractions: Sequence[float], chain: Chain, seconds: float) -> Item:
+    """The test images as they are kept: packed levels and maps."""
+    arrays = {"test": np.concatenate(test.packed, 1), "test_maps": np.concatenate(test.maps)}
+    facts = {
+        **_about(fractions, chain, seconds, test.layers),
+        "ties_test": _mean_shares(test),
+        "constant": test.constant,
+    }
+    return Item(arrays, facts)
+
+
+def _about(fractions: Sequence[float], chain: Chain, seconds: float, layers: Sequence[str]) -> dict[str, Any]:
+    facts = {"fractions": sorted(fractions), "chain": chain.name, "passes": chain.passes, "seconds": seconds}
+    return {**facts, "layers": list(layers)} if layers else facts
+
 
 T = TypeVar("T")
 

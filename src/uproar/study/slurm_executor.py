@@ -1,37 +1,268 @@
-"""Jobs on a SLURM cluster through submitit: the fourth executor, with the interface of `executors.Executor`.
+"""Jobs on a SLURM cluster through submitit: what tasks ask for (`--slurm partition=gpu,time=4h`), and the executor.
 
-A task of the cluster does a few jobs (`submitit_worker`): single ones at first, then as many as take about BUNDLE
-seconds, fewer towards the end so that nobody waits for the last. Tasks that are handed out together are a job array.
-Jobs write straight into the store, which every node must see by its path; only reports come back, in submitit's folder.
-A job whose task dies is given to another one.
+A task of the cluster does a few jobs: single ones at first, then as many as take about BUNDLE seconds, fewer towards
+the end so that nobody waits for the last. It leaves a small file that says where it is and what it is doing. Tasks that
+are handed out together are a job array. Jobs write straight into the store, which every node must see by its path;
+only reports come back, in submitit's folder. A job whose task dies is given to another one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import math
 import os
 import pickle
+import re
 import shutil
+import signal
+import socket
 import subprocess
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from uproar.errors import BadInput, StoreError, UproarError
-from uproar.storage.backends import is_private, write_file
-from uproar.study.executors import drain, failure_report
+from uproar.errors import BadInput, StoreError, UproarError, one_line
+from uproar.storage.backends import backend_at, is_private, write_file
+from uproar.study.executors import drain, failure_report, run_apart
 from uproar.study.job import Job
-from uproar.study.remote_worker import Fingerprints, worker_setup
+from uproar.study.remote_worker import Fingerprints, NodeUnfit, Token, WorkerSetup, check_data, prepare, worker_setup
 from uproar.study.run_job import Report
-from uproar.study.run_token import Token
-from uproar.study.slurm_settings import SlurmRequest, SlurmSettings, read_settings
-from uproar.study.spec import Study
-from uproar.study.submitit_worker import SETUP, Served, Task, serve
+from uproar.study.spec import Resources, Study
+
+SlurmRequest = str | Mapping[str, Any]
+"""What a user asks of a SLURM cluster: `partition=gpu,time=4h`, or the same as a mapping; `auto` for nothing."""
+CLUSTERS = ("slurm", "local", "debug")
+MOST_WORKERS = 1000
+"""As many tasks as a job array may have where SLURM was installed as it comes (MaxArraySize)."""
+_TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZES = {"MB": 1e-3, "M": 1e-3, "GB": 1.0, "G": 1.0, "TB": 1e3, "T": 1e3}
+_WORD = re.compile(r"[\w.:@+\-\[\],&|*]+")
+"""What SLURM's own names may have; nothing that a shell would read as more than a word."""
+
+
+@dataclass(frozen=True)
+class SlurmSettings:
+    """What each task asks for, and how many there are at a time. Results do not depend on any of it."""
+
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+    exclude: str = ""
+    time: float = 4 * 3600.0
+    """Seconds after which SLURM ends a task."""
+    memory: float = 0.0
+    """Gigabytes of a task; 0 leaves it to the cluster."""
+    cpus: int = 1
+    gpus: int = 0
+    workers: int = 16
+    """Tasks at a time, also the size of the largest job array."""
+    logs: str = ""
+    """The folder of submitit's files and of what tasks print; beside the store by default."""
+    cluster: str = "slurm"
+    """`slurm`, or `local` and `debug` to try it on this machine."""
+
+
+def read_settings(given: SlurmRequest, resources: Resources) -> SlurmSettings:
+    """The settings that a text or a mapping asks for; `cpus` and `gpus` are those of the study unless given.
+
+    >>> read_settings("partition=gpu,time=90m,memory=16GB", Resources()).time
+    5400.0
+    """
+    pairs = _pairs(given) if isinstance(given, str) else {name: str(value) for name, value in given.items()}
+    known = [field.name for field in fields(SlurmSettings)]
+    for name in pairs:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            raise BadInput(f"--slurm has no {name!r}{meant}; it takes {', '.join(known)}.")
+    of_study = {"cpus": f"{resources.cpus:g}", "gpus": f"{resources.gpus:g}"}
+    return SlurmSettings(**{name: _READ.get(name, _word)(name, value) for name, value in {**of_study, **pairs}.items()})
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """`KEY=VALUE` by key; `exclude` may come several times, `auto` alone is nothing."""
+    pairs: dict[str, str] = {}
+    for part in re.split(r",(?![^\[]*\])", text.strip()) if text.strip() != "auto" else ():
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or not value:
+            raise BadInput(f"--slurm takes auto or KEY=VALUE,… such as partition=gpu,time=4h; not {part!r}.")
+        if name in pairs and name != "exclude":
+            raise BadInput(f"--slurm has {name} twice: {pairs[name]} and {value}.")
+        pairs[name] = f"{pairs[name]},{value}" if name in pairs else value
+    return pairs
+
+
+def _word(name: str, value: str) -> str:
+    if not _WORD.fullmatch(value):
+        raise BadInput(f"--slurm {name} is a name as SLURM has them, not {value!r}.")
+    return value
+
+
+def _path(name: str, value: str) -> str:
+    return value
+
+
+def _cluster(name: str, value: str) -> str:
+    if value not in CLUSTERS:
+        raise BadInput(f"--slurm {name} is {', '.join(CLUSTERS)}, not {value!r}.")
+    return value
+
+
+def _time(name: str, value: str) -> float:
+    """`90m`, `4h`, `2d`, or as SLURM writes it: `HH:MM:SS`, `D-HH:MM:SS`."""
+    short = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value)
+    clock = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", value)
+    if short:
+        seconds = float(short[1]) * _TIMES[short[2]]
+    elif clock:
+        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
+        seconds = days * 86400.0 + hours * 3600 + minutes * 60 + rest
+    else:
+        raise BadInput(f"--slurm {name} is a time such as 90m, 4h or 1-12:00:00, not {value!r}.")
+    if seconds < 60:
+        raise BadInput(f"--slurm {name} is at least a minute: SLURM counts in minutes; not {value!r}.")
+    return seconds
+
+
+def _memory(name: str, value: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", value)
+    if match is None or match[2].upper() not in _SIZES or not float(match[1]):
+        raise BadInput(f"--slurm {name} is a size such as 16GB or 900MB, not {value!r}.")
+    return float(match[1]) * _SIZES[match[2].upper()]
+
+
+def _count(name: str, value: str) -> int:
+    least, most = {"gpus": (0, 64), "workers": (1, MOST_WORKERS)}.get(name, (1, 4096))
+    if not value.isdigit() or not least <= int(value) <= most:
+        whole = "; SLURM gives whole ones" if re.fullmatch(r"0?\.\d+", value) else ""
+        raise BadInput(f"--slurm {name} is a whole number from {least} to {most}, not {value!r}{whole}.")
+    return int(value)
+
+
+_READ: dict[str, Any] = {
+    "time": _time,
+    "memory": _memory,
+    "cpus": _count,
+    "gpus": _count,
+    "workers": _count,
+    "logs": _path,
+    "cluster": _cluster,
+}
+
+
+SETUP = "setup.pkl"
+"""What all tasks of a run have to know: written and read by the same user, in the folder of submitit's own files."""
+SHARE = 0.8
+"""Of the time limit: no job is begun that would, if it took as long as the longest so far, end later."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one task is asked to do."""
+
+    folder: str
+    """Where the setup is and where the task says what it does."""
+    number: int
+    jobs: tuple[Job, ...]
+    data: tuple[str, ...]
+    """The fingerprints of the images, one per job."""
+    limit: float
+    """Seconds that the task has."""
+    own_process: bool = True
+    """Whether signals and threads of the process are the task's own."""
+
+    @property
+    def status(self) -> Path:
+        """Where it says what it is doing."""
+        return Path(self.folder) / f"{self.number}.json"
+
+
+@dataclass
+class Served:
+    """What became of a task."""
+
+    host: str
+    reports: list[Report] = field(default_factory=list)
+    """Of the jobs that ended, in their order."""
+    unfit: NodeUnfit | None = None
+    error: UproarError | None = None
+    out_of_time: bool = False
+    """Whether the job after these was under way when the time ended."""
+
+
+class OutOfTime(KeyboardInterrupt):
+    """SLURM is about to end the task. As an interrupt, it is swallowed by no code of a user."""
+
+
+def serve(task: Task) -> Served:
+    """Do the jobs of a task, as many as there is time for."""
+    served = Served(socket.gethostname())
+    with _own_signals() if task.own_process else contextlib.nullcontext():
+        try:
+            _serve(task, served)
+        except OutOfTime:
+            served.out_of_time = True
+        except UproarError as error:
+            served.error = error
+    return served
+
+
+def _serve(task: Task, served: Served) -> None:
+    with open(Path(task.folder) / SETUP, "rb") as file:
+        setup: WorkerSetup = pickle.load(file)
+    if task.own_process:
+        import torch
+
+        torch.set_num_threads(1)
+    began = time.monotonic()
+    for place, (job, data) in enumerate(zip(task.jobs, task.data, strict=True)):
+        if not _goes_on(task, setup, served.reports, time.monotonic() - began):
+            return
+        said = {"host": served.host, "job": place}
+        write_file(task.status, json.dumps(said).encode())
+        try:
+            prepare(setup)
+            check_data(job, setup.root, data)
+        except UproarError as error:
+            served.unfit = NodeUnfit(one_line(error))
+            return
+        served.reports.append(run_apart(job, setup.root, setup.plugins, setup.limit))
+
+
+def _goes_on(task: Task, setup: WorkerSetup, done: Sequence[Report], spent: float) -> bool:
+    """Whether another job is begun: there is time for it, and the run that asked is not known to be over."""
+    if not done:
+        return True
+    with contextlib.suppress(FileNotFoundError):
+        backend_at(setup.root).start(setup.token, 1)
+        return spent + max(report.seconds for report in done) <= SHARE * task.limit
+    return False
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Meanwhile SLURM's warning before the end raises `OutOfTime`, and a cancelled task ends at once."""
+    warning = getattr(signal, f"SIG{os.environ.get('SUBMITIT_PREEMPT_SIGNAL', 'USR2')}")
+    before = {number: signal.getsignal(number) for number in (warning, signal.SIGTERM)}
+    signal.signal(warning, _end)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    raise OutOfTime
+
 
 ATTEMPTS = 2
 """How often a job is given to a task when its task dies under it."""

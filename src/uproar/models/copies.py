@@ -6,11 +6,11 @@ import copy
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, one_line
-from uproar.models.borrow import device_of
-from uproar.models.remote_device import unwrap_remote
+from uproar.models.forward import device_of, unwrap_remote
 from uproar.seeds import key
 from uproar.types import Images
 
@@ -88,3 +88,33 @@ def _draw_anew(module: nn.Module, seed: int) -> None:
                 spread = weights.std(correction=0) if weights.numel() > 1 else weights.abs().mean()
                 weights.copy_(weights.mean() + spread * torch.randn(weights.shape).to(weights))
     module.to(place)
+
+
+# Networks for evaluation alone: batch norms folded into convolutions, no pooling of what is small enough.
+
+
+def folded(network: nn.Module) -> nn.Module:
+    """A copy of a network for evaluation alone, whose batch norms are part of the convolutions before them.
+
+    Only where one follows the other in an `nn.Sequential`; elsewhere nothing says that it does. Scores are the same up
+    to rounding. It takes about half of the time of a pass.
+    """
+    network = copy.deepcopy(network).eval()
+    for pool in [part for part in network.modules() if type(part) is nn.AdaptiveAvgPool2d]:
+        pool.__class__ = _PoolWhatIsLarger
+    for part in [part for part in network.modules() if isinstance(part, nn.Sequential)]:
+        for i in range(len(part) - 1):
+            first, second = part[i], part[i + 1]
+            if type(first) is nn.Conv2d and type(second) is nn.BatchNorm2d and second.running_var is not None:
+                part[i], part[i + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
+                if i + 2 < len(part) and type(part[i + 2]) is nn.ReLU:
+                    part[i + 2] = nn.ReLU(inplace=True)  # which needs no memory of its own
+    return network
+
+
+class _PoolWhatIsLarger(nn.AdaptiveAvgPool2d):
+    """Average pooling that leaves what has the size already as it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = self.output_size
+        return x if tuple(x.shape[-2:]) == (size if isinstance(size, tuple) else (size, size)) else super().forward(x)
