@@ -393,6 +393,8 @@ def _read(path: Path, changes: Mapping[str, Any]) -> Study:
     try:
         content = tomllib.loads(text)
         _check_numbers(path, content)
+    except BadInput:
+        raise
     except RecursionError:
         raise BadInput(f"{path} is not a study: its lists or tables are too deep.") from None
     except ValueError as error:  # also a number of more digits than Python reads
