@@ -27,7 +27,7 @@ import torch
 
 import uproar
 from uproar.metrics.registry import CHECKS
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.bench import bench_for
 from uproar.study.run import run_study
 from uproar.study.settings import Setting

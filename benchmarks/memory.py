@@ -25,7 +25,7 @@ import torch
 
 from uproar.data import Source, Split, Task, tasks
 from uproar.models import ModelSpec, build
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.bench import Bench
 from uproar.study.cell import Cell
 from uproar.study.settings import Setting

@@ -33,7 +33,7 @@ from uproar.models.weights import load_weights
 from uproar.removal import FillContext, Levels, ranks
 from uproar.removal.fill import filled
 from uproar.seeds import Draws
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.levels import Shard, ShardBuilder, ShardedLevels
 from uproar.training.fit import prefetch
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import uproar
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.executors import Processes, Serial
 from uproar.study.job import Job
 from uproar.study.plan import plan

@@ -62,7 +62,7 @@ def tables(run: uproar.Run) -> dict[str, str]:
     for finding in run.findings:
         texts[f"audit {finding.audit}"] = repr((finding.state, finding.sentence, finding.marks))
         for name, frame in finding.tables.items():
-            texts[f"audit {finding.audit} {name}"] = pd.DataFrame(frame).to_json(double_precision=15)
+            texts[f"audit {finding.audit} {name}"] = pd.DataFrame(frame).to_json(orient="split", double_precision=15)
     return texts
 
 

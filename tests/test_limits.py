@@ -14,7 +14,7 @@ from uproar.cli.app import _exit_code
 from uproar.errors import LONGEST_MESSAGE, BadInput, unknown
 from uproar.expression import DEEPEST, parse
 from uproar.paths import user_path
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.spec import MOST, MOST_CELLS
 
 

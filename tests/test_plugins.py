@@ -18,7 +18,7 @@ from uproar.expression import parse
 from uproar.extend import _registries, declared_in, load_plugin
 from uproar.protocols import PROTOCOLS
 from uproar.runs.execute import run
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Failed, ScoreCell
 from uproar.study.run_job import attempt

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from uproar import store
 from uproar.errors import Absent, BadInput, Damaged, StoreError
-from uproar.storage import store
-from uproar.storage.itemfile import decode_item, encode_item
-from uproar.storage.store import FORMAT, Item, Store, _marker, key_of, verify_store
+from uproar.store import FORMAT, Item, Store, _marker, decode_item, encode_item, key_of, verify_store
 
 
 @pytest.fixture(params=["folder", "file://", "memory://", "s3://", "sftp-like"])
@@ -27,7 +26,7 @@ def address(request, tmp_path, monkeypatch) -> str:
         (tmp_path / "objects").mkdir()
         return "s3://bucket/some/place"
     if request.param == "sftp-like":
-        monkeypatch.setattr("uproar.storage.backends.OBJECTS", set())
+        monkeypatch.setattr("uproar.backends.OBJECTS", set())
     return f"memory://{tmp_path.name}"
 
 
@@ -165,7 +164,7 @@ def test_what_another_process_wrote_is_seen(address, item, monkeypatch):
     other.write("levels", "abc", item)
     assert list(mine.keys("levels", "ab")) == ["abc"]
     assert mine.find("levels", "abc") is not None
-    monkeypatch.setattr("uproar.storage.backends.LISTED", 0.0)
+    monkeypatch.setattr("uproar.backends.LISTED", 0.0)
     assert mine.has("levels", "abc")
 
 
@@ -272,7 +271,7 @@ def test_where_arrays_lie_is_verified(tmp_path, changed):
 
 
 def test_parts_of_arrays_are_verified(address, monkeypatch):
-    monkeypatch.setattr("uproar.storage.itemfile.CHUNK", 16)
+    monkeypatch.setattr("uproar.store.CHUNK", 16)
     store, values = Store(address), np.arange(100, dtype=np.uint8)
     store.write("shard", "ab", Item({"levels": values}))
     name = store.name("shard", "ab")

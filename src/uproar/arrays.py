@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from uproar.errors import BadInput, StoreError, one_line
-from uproar.paths import user_path
-from uproar.storage.backends import write_file
+from uproar.paths import user_path, write_file
 
 KINDS = (".npz", ".npy", ".safetensors")
 

@@ -33,7 +33,7 @@ from uproar.metrics import Batch
 from uproar.metrics.probe import evaluate, summarise
 from uproar.metrics.soundness import Rule, sound_curve
 from uproar.seeds import Draws
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.audit import plan_trials, trials_in
 from uproar.study.cell import Done
 from uproar.study.run_job import run_job

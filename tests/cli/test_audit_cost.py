@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 import uproar
 from uproar.cli.app import _exit_code
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.cost_estimate import audit_costs
 from uproar.study.spec import study_of
 

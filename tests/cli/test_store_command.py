@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from uproar.cli.app import _exit_code
-from uproar.storage.store import Item, Store
+from uproar.store import Item, Store
 
 SMALL = (
     "--task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators random;grad "

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from uproar.backends import ObjectStore
 from uproar.cli.app import _exit_code
 from uproar.data import load
 from uproar.errors import BadInput, StoreError
 from uproar.models import ModelSpec, build
+from uproar.paths import hide, public, public_command
 from uproar.runs.folder import read_run, write_run
-from uproar.storage.backends import ObjectStore, hide, public, public_command
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.spec import Study
 
 TASK = "planted(size=8, classes=3, train=30, test=15)"

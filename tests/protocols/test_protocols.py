@@ -15,7 +15,7 @@ from uproar.protocols.mask_assignment import fold_of, mask_donors, other_replica
 from uproar.protocols.mask_detector import detection_auc
 from uproar.removal import FillContext
 from uproar.seeds import Draws
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.plan import plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.cell import Done
 from uproar.study.plan import plan
 from uproar.study.run_job import Report

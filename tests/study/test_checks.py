@@ -11,7 +11,7 @@ from uproar.errors import BadInput
 from uproar.metrics.registry import CHECK_IMAGES, CHECKS, FLAGGING
 from uproar.protocols.evaluator import judged_rows
 from uproar.results.flags import LIMITS
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.bench import bench_for
 from uproar.study.collect import evaluation
 from uproar.study.grid import checks_of, scores_of

@@ -19,7 +19,7 @@ from uproar.report import read_scores, write_scores
 from uproar.seeds import Draws
 from uproar.statistics.comparisons import decide
 from uproar.statistics.design import ALPHA
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study import choose as choose_module
 from uproar.study.choose import TIMES, Chooser, interim_image_counts
 from uproar.study.subjects import Subject, images_of_files, subject_of_images

@@ -15,7 +15,7 @@ from uproar.errors import BadInput
 from uproar.protocols import protocol_named
 from uproar.protocols.evaluator import evaluator_scores
 from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study import evaluators
 from uproar.study import levels as shards
 from uproar.study.bench import bench_for

@@ -15,7 +15,7 @@ from uproar.audits.registry import Trials
 from uproar.audits.synthetic import NAME
 from uproar.errors import NotApplicable
 from uproar.runs.run import collect_run
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.audit import simulate, trials_in, trials_key, units_of
 from uproar.study.bench import bench_for
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from uproar.metrics.registry import fine_tuning_of
-from uproar.storage.store import Store, list_store
+from uproar.store import Store, list_store
 from uproar.study.audit import required_results
 from uproar.study.bench import bench_for
 from uproar.study.collect import collect

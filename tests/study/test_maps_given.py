@@ -9,7 +9,7 @@ from safetensors.torch import save_file as torch_file
 
 import uproar
 from uproar.errors import BadInput
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.plan import plan
 
 STUDY = """

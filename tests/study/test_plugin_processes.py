@@ -17,7 +17,7 @@ from uproar.plugins import load_file
 from uproar.protocols import PROTOCOLS
 from uproar.protocols.registry import protocols
 from uproar.removal.fill import fills
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.bench import Bench
 from uproar.study.grid import cells_of, scores_of
 from uproar.study.plan import plan

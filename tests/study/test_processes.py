@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import children, left_after
 from uproar.cli import app
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study import worker_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

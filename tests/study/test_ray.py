@@ -22,7 +22,7 @@ from tests.study.test_run import numbers
 from uproar.audits import audits
 from uproar.errors import BadInput
 from uproar.plugins import bundle, install_bundle, load_file, source_hash
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials
 from uproar.study.cell import Done
 from uproar.study.plan import plan

@@ -8,7 +8,7 @@ import uproar
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.models.weights import read_weights
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.bench import Bench
 from uproar.study.settings import Setting
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.audit import required_results
 from uproar.study.bench import bench_for
 from uproar.study.run import run_study

@@ -23,7 +23,7 @@ from uproar.errors import BadInput, StoreError
 from uproar.removal import ranks
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINES
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.collect import collect

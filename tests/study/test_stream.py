@@ -16,13 +16,13 @@ import torch
 
 import uproar
 from tests.data.layouts import write_lines, write_picture
+from uproar import backends
 from uproar.data import Source, Split, load, tasks
 from uproar.errors import Damaged, StoreError
 from uproar.removal import Levels, ranks
 from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
-from uproar.storage import backends
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study import levels as shards_module
 from uproar.study.bench import bench_for
 from uproar.study.changed_images import ChangedImages
@@ -128,7 +128,7 @@ def test_levels_are_restored_and_damage_is_noticed():
 @pytest.fixture
 def explained(ask, tmp_path, monkeypatch):
     """A bench whose sharded levels of `grad` are in the store, and the same levels in one piece."""
-    monkeypatch.setattr("uproar.storage.itemfile.CHUNK", 32)
+    monkeypatch.setattr("uproar.store.CHUNK", 32)
     study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
     run_study(study, tmp_path, jobs=1)
     bench = bench_for(Setting.all_of(study)[0], str(tmp_path))

@@ -16,7 +16,7 @@ from tests.study.executors import ExecutorTests, ended
 from tests.study.fake_slurm import install
 from tests.study.test_run import numbers
 from uproar.errors import BadInput
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.cell import Done
 from uproar.study.plan import plan
 from uproar.study.run_job import Report

@@ -15,8 +15,8 @@ from uproar.cli.json_output import add_to_json
 from uproar.cli.options import DataRoot, Jobs, Moved, Plugins, RayAddress, RunFolder, Slurm, Stored, Trust, flag
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import of_study, watched
+from uproar.paths import public
 from uproar.remaining_time import about, duration
-from uproar.storage.backends import public
 
 if TYPE_CHECKING:
     from uproar.study.cost_estimate import AuditCost
@@ -78,7 +78,7 @@ def _planned(study: Study, chosen: Sequence[str], by_name: Sequence[str], root: 
 
     Where the study itself does not retrain, an audit that would is left out unless it is asked for by its name.
     """
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.cost_estimate import audit_costs, retrains
 
     before = study.audits

@@ -21,8 +21,8 @@ from uproar.cli.print_results import add_scores_to_json
 from uproar.cli.progress import Watch, of_study, watched
 from uproar.cli.report import written
 from uproar.cli.subjects import Network, compile_imputer
+from uproar.paths import public_command
 from uproar.remaining_time import duration, seconds_of
-from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
     from uproar.results.evaluator import EvaluatorBits
@@ -61,7 +61,7 @@ def choose(
     check_folder(out)
     seconds = None if budget is None else seconds_of(budget)
     from uproar.estimators import read_chain  # torch loads slowly
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.choose import METHODS, Chooser
     from uproar.study.subjects import fine_tuner_of
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from uproar.cli.progress import Watch
     from uproar.estimators import Chain
     from uproar.results.quality import NetworkQuality
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.subjects import ImageSet, Subject
 
 DEFAULT = ("saliency", "guided_backprop", "ig", "smoothgrad", "grad_cam")
@@ -67,7 +67,7 @@ def explain(
     from uproar.checks import undefined_maps  # torch loads slowly
     from uproar.estimators import read_chain, require_maps
     from uproar.report.files import missing_libraries, require_libraries
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.subjects import with_applicable
 
     if save is None:

@@ -12,7 +12,7 @@ from uproar.cli.console import print_file
 from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import command, print_next
 from uproar.errors import BadInput, StoreError
-from uproar.storage.backends import write_file
+from uproar.paths import write_file
 
 STARTERS = Path(__file__).with_name("starters")
 """The files; Python ones end in .txt, so that nothing imports them where they are."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from uproar.cli.console import output
+from uproar.paths import public_command
 from uproar.statistics.design import LEAST_REPLICATES
-from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
     from uproar.runs.run import Run

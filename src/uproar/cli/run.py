@@ -20,10 +20,10 @@ from uproar.cli.progress import of_study, watched
 from uproar.cli.report import written
 from uproar.cli.study_options import Changes
 from uproar.errors import BadInput
+from uproar.paths import public, public_command
 from uproar.remaining_time import about, duration, seconds_of
 from uproar.runs.other_folders import RECORD
 from uproar.statistics.design import LEAST_REPLICATES
-from uproar.storage.backends import public, public_command
 from uproar.wording import counted
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _with_audits(study: Study, folder: Path) -> Study:
 
 def _print_plan(study: Study, root: str, jobs: int | None) -> int:
     """Print what is still to be done and how long it would take on this machine; audits apart."""
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.cost_estimate import estimate
     from uproar.study.executors import workers
     from uproar.study.grid import check_fractions
@@ -153,7 +153,7 @@ def _print_plan(study: Study, root: str, jobs: int | None) -> int:
 def _copy_results(places: list[str], root: str, trust: bool) -> None:
     """Copy what runs or stores have into a store: results are named by their content, so that none can be mixed up."""
     from uproar.cli.store import opened
-    from uproar.storage.store import Store, copy_results
+    from uproar.store import Store, copy_results
 
     sources = [opened(place, trust)[0] for place in places]
     with watched("copying results") as watch, keeping(f"What was copied is in {public(root)}; {AGAIN}"):

@@ -23,9 +23,9 @@ from uproar.cli.progress import watched
 from uproar.cli.report import written
 from uproar.cli.subjects import Network, compile_imputer, cut_maps, read_labels, read_maps
 from uproar.errors import BadInput
+from uproar.paths import public_command
 from uproar.remaining_time import duration, seconds_of
 from uproar.statistics.design import BASELINES
-from uproar.storage.backends import public_command
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from uproar.cli.progress import Watch
     from uproar.estimators import Chain
     from uproar.results.scores import Scores
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.subjects import Subject
 
 FOLDER = Path("runs/score")
@@ -95,7 +95,7 @@ def score(
     from uproar.data.user_images import WAYS  # torch loads slowly
     from uproar.estimators import read_chain, require_maps
     from uproar.metrics.registry import fine_tuning_of
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.subjects import fine_tuner_of, with_applicable
 
     network.load_plugins()

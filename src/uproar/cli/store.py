@@ -19,10 +19,10 @@ from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import Command, DataRoot, Group, Trust, flag
 from uproar.cli.progress import watched
 from uproar.errors import BadInput, UproarError
-from uproar.storage.backends import public
+from uproar.paths import public
 
 if TYPE_CHECKING:
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.spec import Study
 
 SHOWN = 10
@@ -47,7 +47,7 @@ def verify(
     trust: Trust = False,
 ) -> int:
     """Read every file of a store and say which are damaged (exit code 1)."""
-    from uproar.storage.store import set_aside, verify_store
+    from uproar.store import set_aside, verify_store
 
     store, study = opened(run, trust)
     with watched("verifying") as watch, keeping("Nothing was changed."):
@@ -149,7 +149,7 @@ def clean(
 
 def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:
     """The store of a run with its study, or the store at an address without one."""
-    from uproar.storage.store import MARKER, Store
+    from uproar.store import MARKER, Store
 
     if "://" not in run and (Path(run) / "run.json").exists():
         from uproar.runs.folder import read_run  # torch loads slowly
@@ -168,7 +168,7 @@ def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:
 
 def _stores_in(folder: str, trust: bool) -> list[StoreContent]:
     """Every store below a folder, and those that its runs use elsewhere; what a store holds is not searched."""
-    from uproar.storage.store import MARKER
+    from uproar.store import MARKER
 
     if "://" in folder:
         return [StoreContent(opened(folder)[0])]
@@ -199,7 +199,7 @@ def _stores_in(folder: str, trust: bool) -> list[StoreContent]:
 
 def _find_removable(content: StoreContent, maps: bool) -> None:
     """Find out what a store holds, and what of it no run needs; of a store without runs only `maps` may go."""
-    from uproar.storage.store import list_store
+    from uproar.store import list_store
     from uproar.study.audit import required_results
 
     inventory = list_store(content.store)

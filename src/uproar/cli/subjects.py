@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from uproar.cli.progress import Watch
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.subjects import ImageSet, Subject
 
 ASIDE = {"images", "labels", "targets"}

@@ -29,7 +29,7 @@ from uproar.data.task import Task
 from uproar.data.user_images import folder_place
 from uproar.errors import BadInput, StoreError
 from uproar.expression import parse
-from uproar.storage.backends import write_file
+from uproar.paths import write_file
 
 Listener = Callable[[str, int, int], None]
 """What is being done, how many bytes or files of it are done, and of how many (0 if nobody knows)."""

@@ -23,8 +23,7 @@ from torch import Tensor
 from uproar.batches import spans
 from uproar.data.locations import platform_cache
 from uproar.errors import BadInput
-from uproar.paths import user_path
-from uproar.storage.backends import write_file
+from uproar.paths import user_path, write_file
 
 # one picture file as the square of bytes that a network sees: scaled, then cut from the middle
 

@@ -10,8 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from uproar.errors import BadInput, StoreError
-from uproar.paths import user_path
-from uproar.storage.backends import write_file
+from uproar.paths import user_path, write_file
 
 NEEDED = ("matplotlib", "pyarrow")
 

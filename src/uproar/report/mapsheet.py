@@ -12,10 +12,10 @@ import numpy as np
 from torch import Tensor
 
 from uproar.errors import BadInput, BadShape, StoreError
+from uproar.paths import write_file
 from uproar.report.figures import Figure, PictureRow, Pictures, Tile, layer_notes
 from uproar.report.files import require_libraries
 from uproar.results.quality import NetworkQuality
-from uproar.storage.backends import write_file
 
 ENDINGS = (".png", ".svg", ".html")
 SHOWN = 8

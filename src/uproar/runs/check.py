@@ -17,10 +17,10 @@ from uproar.errors import BadInput
 from uproar.estimators.contract import Check, try_contract
 from uproar.expression import parse
 from uproar.metrics.registry import metric, metrics, read_metric
+from uproar.paths import write_file
 from uproar.protocols import PROTOCOLS
 from uproar.results.recovery import COLUMNS, MATTER, JudgeRecovery, judge_recovery
 from uproar.statistics.recovery import Recovery
-from uproar.storage.backends import write_file
 from uproar.study.cell import Cell, Done, Failed, ScoreCell
 from uproar.study.judge_suite import (
     KNOWN,

@@ -71,7 +71,7 @@ def audit(
 def _without_training(study: Study, store: str) -> list[str]:
     """The audits for which no network is trained; who asks for all of them by no name does not expect hours."""
     from uproar.audits import audits
-    from uproar.storage.store import Store
+    from uproar.store import Store
     from uproar.study.cost_estimate import audit_trainings
 
     trained = {name: audit_trainings(study, name, Store(store)) for name in audits}

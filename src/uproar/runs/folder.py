@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from uproar.data.locations import add_roots, environment_roots
 from uproar.errors import BadInput, StoreError
-from uproar.paths import user_path
+from uproar.paths import is_hidden, public, user_path, write_file
 from uproar.plugins import source_hash
 from uproar.runs.other_folders import RECORD
 from uproar.runs.record import WallTime, read_record
-from uproar.storage.backends import is_hidden, public, write_file
-from uproar.storage.store import torch_version
+from uproar.store import torch_version
 from uproar.study.spec import Study, shipped_studies, study_of, summary
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from uproar.errors import BadInput
-from uproar.paths import user_path
+from uproar.paths import public, user_path
 from uproar.runs.folder import read_run
 from uproar.runs.other_folders import RECORD
-from uproar.storage.backends import public
-from uproar.storage.store import MARKER
+from uproar.store import MARKER
 from uproar.study.progress import read_progress
 from uproar.study.spec import Study, study_of
 

@@ -12,7 +12,7 @@ from uproar.errors import BadInput
 from uproar.report import write_latex, write_report, write_results
 from uproar.results.study import Results
 from uproar.runs.folder import study_text
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.adaptive import interim_studies
 from uproar.study.audit import audit_requests, findings
 from uproar.study.collect import collect

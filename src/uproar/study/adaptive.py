@@ -12,7 +12,7 @@ from uproar.protocols import Protocol
 from uproar.results.study import Results
 from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
 from uproar.statistics.verdicts import undecided_estimators
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.collect import collect
 from uproar.study.settings import Setting
 from uproar.study.spec import Study

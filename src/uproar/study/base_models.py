@@ -19,7 +19,7 @@ from uproar.models.output_kind import last_operation, output_kind, sum_tolerance
 from uproar.models.weights import load_weights
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
-from uproar.storage.store import Item
+from uproar.store import Item
 from uproar.study.changed_images import changed_images
 from uproar.study.settings import Inputs, Keys
 from uproar.training import FineTuning, channels_last, fit, predict

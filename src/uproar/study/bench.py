@@ -13,7 +13,7 @@ import torch
 from uproar.data import Task
 from uproar.estimators import Chain
 from uproar.models import ModelSpec
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.base_models import BaseModels
 from uproar.study.changed_images import FillContexts
 from uproar.study.evaluators import Evaluators

@@ -47,7 +47,7 @@ from uproar.scoring import checked_maps
 from uproar.seeds import Draws
 from uproar.statistics.comparisons import decide
 from uproar.statistics.design import ALPHA, BASELINE, BASELINES
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.spec import METHODS
 from uproar.study.subjects import MapMaker, Subject, pieces_of, stored_maps, subject_scores
 from uproar.training import predict

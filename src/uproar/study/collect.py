@@ -36,7 +36,7 @@ from uproar.scoring.replicated_metric import ReplicatedMetric, replicate_interva
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Numbers
-from uproar.storage.store import Item, Store, key_of
+from uproar.store import Item, Store, key_of
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, ScoreCell, Skipped, Unit
 from uproar.study.evaluators import numbers_of, target_index

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from uproar.models import build
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials, seconds_per_trial
 from uproar.study.bench import Bench, bench_for
 from uproar.study.plan import Plan, plan, trainings

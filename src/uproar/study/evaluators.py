@@ -32,7 +32,7 @@ from uproar.protocols.mask_assignment import fold_of
 from uproar.protocols.protocol import beside_mask
 from uproar.removal.fill import filled
 from uproar.seeds import Draws
-from uproar.storage.store import Item
+from uproar.store import Item
 from uproar.study.base_models import BaseModels, kept_weights
 from uproar.study.changed_images import ChangedImages, FillContexts, changed_images
 from uproar.study.settings import Inputs, Keys

@@ -24,7 +24,7 @@ from uproar.estimators import Chain
 from uproar.removal import Levels, ranks, tie_share
 from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
-from uproar.storage.store import Item, Store
+from uproar.store import Item, Store
 
 
 class LevelsBuilder:

@@ -20,7 +20,7 @@ from uproar.models import MemoryBudget
 from uproar.models.forward import callable_from_cpu, device_of, explain_on_device
 from uproar.scoring.evaluation import Evaluation, evaluate_methods
 from uproar.seeds import Draws
-from uproar.storage.store import Item
+from uproar.store import Item
 from uproar.study.base_models import BaseModels
 from uproar.study.cell import ScoreCell, by_estimator
 from uproar.study.settings import Inputs, Keys, explained_targets, followed_targets

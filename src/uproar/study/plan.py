@@ -15,7 +15,7 @@ from uproar.protocols import protocol_named, protocols
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.registry import Entry
 from uproar.removal.fill import read_fill
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.base_models import FINE_TUNED
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Outcome, ScoreCell, Skipped, Unit, by_estimator

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from uproar.notebook import NotebookLine
+from uproar.paths import write_file
 from uproar.remaining_time import Pace, duration
-from uproar.storage.backends import write_file
 from uproar.study.cell import Failed, Outcome, Skipped, Unit
 from uproar.study.job import Job
 

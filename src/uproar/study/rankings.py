@@ -24,7 +24,7 @@ from uproar.estimators.registry import run
 from uproar.protocols.mask_assignment import fold_of
 from uproar.removal import Levels
 from uproar.seeds import Draws
-from uproar.storage.store import Item
+from uproar.store import Item
 from uproar.study.base_models import BaseModels
 from uproar.study.levels import (
     LevelsBuilder,

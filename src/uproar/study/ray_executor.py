@@ -22,8 +22,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from uproar.backends import is_private
 from uproar.errors import BadInput, UproarError, one_line
-from uproar.storage.backends import is_private
 from uproar.study.executors import drain, failure_report, run_apart
 from uproar.study.job import Job
 from uproar.study.remote_worker import Fingerprints, NodeUnfit, Token, WorkerSetup, check_data, prepare, worker_setup

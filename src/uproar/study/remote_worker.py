@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from uproar.backends import backend_at
 from uproar.data.locations import VARIABLE, roots
 from uproar.errors import BadInput, StoreError
 from uproar.extend import load_plugins_later
+from uproar.paths import public
 from uproar.plugins import Bundle, bundle, install_bundle
-from uproar.storage.backends import backend_at, public
 from uproar.study.bench import bench_for
 from uproar.study.job import Job
 from uproar.study.settings import Setting

@@ -25,7 +25,7 @@ from uproar.protocols.mask_detector import detection_auc, detector_recipe, mask_
 from uproar.removal import FillContext
 from uproar.removal.order import count
 from uproar.seeds import Draws
-from uproar.storage.store import Item
+from uproar.store import Item
 from uproar.study.base_models import BaseModels, answer_facts, kept_scores
 from uproar.study.cell import Cell
 from uproar.study.changed_images import ChangedImages, changed_images

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from uproar.errors import BadInput
 from uproar.remaining_time import Pace
-from uproar.storage.store import Store
+from uproar.store import Store
 from uproar.study.cell import NO_BASE, Done, Failed, Outcome, TrialBatch, Unit
 from uproar.study.executors import Executor, executor, workers
 from uproar.study.grid import check_fractions

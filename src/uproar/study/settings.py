@@ -37,7 +37,7 @@ from uproar.protocols.evaluator import (
 from uproar.protocols.mask_assignment import FOLDS, other_replicate
 from uproar.protocols.mask_detector import detector_recipe
 from uproar.removal.fill import fill_code, fills
-from uproar.storage.store import Store, key_of
+from uproar.store import Store, key_of
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.spec import Study
 from uproar.training import FineTuning, Recipe, stackable

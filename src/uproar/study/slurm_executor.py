@@ -27,8 +27,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from uproar.backends import backend_at, is_private
 from uproar.errors import BadInput, StoreError, UproarError, one_line
-from uproar.storage.backends import backend_at, is_private, write_file
+from uproar.paths import write_file
 from uproar.study.executors import drain, failure_report, run_apart
 from uproar.study.job import Job
 from uproar.study.remote_worker import Fingerprints, NodeUnfit, Token, WorkerSetup, check_data, prepare, worker_setup

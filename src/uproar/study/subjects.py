@@ -38,7 +38,7 @@ from uproar.plugins import file_at
 from uproar.results.scores import Scores
 from uproar.scoring import score_all
 from uproar.seeds import Draws
-from uproar.storage.store import Item, Store, key_of
+from uproar.store import Item, Store, key_of
 from uproar.study.base_models import FINE_TUNED, BaseModels, weights_item, weights_of
 from uproar.study.bench import Bench, bench_for
 from uproar.study.changed_images import changed_images

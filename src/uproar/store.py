@@ -1,48 +1,50 @@
-"""Results by key, whole or absent: the store is the resume.
+"""Results by kind and key, whole or absent: the store is the resume.
 
-An item is a file `<kind>/<first two of key>/<key>.safetensors` (see `itemfile`), written atomically (see
-`backends`): a reader sees the whole file or none. Whatever is read of it is verified first, facts and parts of arrays
-too; a file that is not the item asked for is set aside, noted, and made again by whoever needs it.
+An item is a file `<kind>/<first two of key>/<key>.safetensors`, which other programs can open, written atomically (see
+`backends`): a reader sees the whole file or none. Its metadata hold one text that says what the file is (kind, key,
+format), the facts, and for every array its type, shape and the digests of its chunks; and the digest of that text. So
+the header alone verifies what the item is and what is known of it, and any part of an array is verified by the chunks
+it lies in. A file that is not the item asked for is set aside, noted, and made again by whoever needs it.
 Nothing is ever unpickled. Several runs may use one store at the same time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
+import math
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import safetensors.numpy
+
+from uproar.backends import UNFINISHED, backend_at
 from uproar.errors import Absent, Damaged, StoreError
-from uproar.storage.backends import UNFINISHED, backend_at, public
-from uproar.storage.itemfile import (
-    FORMAT,
-    ArrayLayout,
-    Header,
-    Item,
-    Unsound,
-    chunk_runs,
-    decode_item,
-    encode_item,
-    header_size,
-    read_header,
-)
-
-__all__ = ["FORMAT", "Faults", "Item", "Store", "key_of"]
+from uproar.paths import public
 
 KEYS = 1
 """Raised when results with the same inputs are no longer the same: all are then made anew."""
+FORMAT = 2
+"""Raised when files written by this version cannot be read by an older one, or the other way round."""
 MARKER = "FORMAT.json"
 SUFFIX = ".safetensors"
 DAMAGED = ".damaged"
 HEADER = 1 << 14
 """Bytes read at first when only the header of an item is wanted; most are smaller."""
+LARGEST_HEADER = 100_000_000
+"""What safetensors itself accepts."""
+CHUNK = 1 << 14
+"""Bytes of an array under one digest."""
+DIGITS = 16
+"""Hexadecimal digits of a chunk's digest: 64 bits tell damage, which is no attack."""
 
 
 @functools.cache
@@ -58,7 +60,134 @@ def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
     True
     """
     text = json.dumps([kind, KEYS, torch_version(), inputs], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:40]
+    return _digest(text)[:40]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# the file of an item
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is kept under a key: arrays, and facts that JSON can hold."""
+
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Layout(NamedTuple):
+    """Where an array lies in its file, and what its bytes must be."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+    digests: str
+    """Of all chunks, one behind the other."""
+
+    def verify(self, start: int, content: bytes | memoryview) -> None:
+        """Refuse bytes that are not those of the whole chunks from byte `start` of the array on."""
+        digests, first = chunk_digests(content), start // CHUNK * DIGITS
+        if self.digests[first : first + len(digests)] != digests:
+            raise Unsound("does not match its digest")
+
+
+class Header(NamedTuple):
+    """What a verified header says."""
+
+    facts: dict[str, Any]
+    arrays: dict[str, Layout]
+
+
+class Unsound(ValueError):
+    """The bytes are not those of the item that was asked for; the message is the end of a sentence."""
+
+
+def chunk_digests(content: bytes | memoryview) -> str:
+    """The digests of consecutive chunks."""
+    view = memoryview(content)
+    chunks = (view[i : i + CHUNK] for i in range(0, len(view), CHUNK))
+    return "".join(hashlib.sha256(chunk).hexdigest()[:DIGITS] for chunk in chunks)
+
+
+def encode_item(kind: str, key: str, item: Item) -> bytes:
+    """An item as the content of its file."""
+    arrays = {name: np.asarray(a, a.dtype.newbyteorder("<"), order="C") for name, a in item.arrays.items()}
+    known = {name: [a.dtype.str, list(a.shape), chunk_digests(a.tobytes())] for name, a in arrays.items()}
+    what = {"format": FORMAT, "kind": kind, "key": key, "facts": item.facts, "arrays": known}
+    text = json.dumps(what, sort_keys=True)
+    return safetensors.numpy.save(arrays, {"item": text, "digest": _digest(text)})
+
+
+def header_size(start: bytes | bytearray) -> int:
+    """Where the arrays of a file begin, from its first bytes."""
+    size = 8 + int.from_bytes(start[:8], "little")
+    if len(start) < 8 or size > LARGEST_HEADER:
+        raise Unsound("cannot be read")
+    return size
+
+
+def read_header(start: bytes | bytearray, kind: str, key: str) -> Header:
+    """The header of the file of an item, verified; `start` are its first bytes, at least all of the header."""
+    size = header_size(start)
+    try:
+        header = json.loads(bytes(start[8:size]))
+        text = header["__metadata__"]["item"]
+        if _digest(text) != header["__metadata__"]["digest"]:
+            raise Unsound("does not match its digest")
+        what = json.loads(text)
+        if what["format"] != FORMAT:
+            raise Unsound("was written by another version")
+        if (what["kind"], what["key"]) != (kind, key):
+            raise Unsound(f"holds another result ({what['kind']} {what['key']})")
+        # no digest covers where arrays lie, so this must be what types and shapes say: one behind the other
+        offsets = {name: tuple(header[name]["data_offsets"]) for name in what["arrays"]}
+        layouts, end = {}, 0
+        for name in sorted(offsets, key=offsets.__getitem__):
+            dtype, shape, digests = what["arrays"][name]
+            start_of, end = end, end + math.prod(shape) * np.dtype(dtype).itemsize
+            if offsets[name] != (start_of, end):
+                raise Unsound("cannot be read")
+            layouts[name] = Layout(np.dtype(dtype), tuple(shape), size + start_of, size + end, digests)
+        return Header(what["facts"], layouts)
+    except Unsound:
+        raise
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError):
+        raise Unsound("cannot be read") from None
+
+
+def decode_item(content: bytearray, kind: str, key: str) -> Item:
+    """The item in a file, every byte of it verified."""
+    header, arrays = read_header(content, kind, key), {}
+    for name, layout in header.arrays.items():
+        values = memoryview(content)[layout.start : layout.stop]
+        chunks = -(-len(values) // CHUNK)
+        if len(values) != layout.stop - layout.start or len(layout.digests) != DIGITS * chunks:
+            raise Unsound("cannot be read")
+        layout.verify(0, values)
+        arrays[name] = np.frombuffer(values, layout.dtype).reshape(layout.shape)
+    return Item(arrays, header.facts)
+
+
+def chunk_runs(spans: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """The fewest runs of whole chunks, as spans of an array's bytes, that cover some spans of them.
+
+    >>> chunk_runs([(5, 9), (CHUNK + 1, CHUNK + 2), (9 * CHUNK, 9 * CHUNK + 1)], 10 * CHUNK - 3)
+    [(0, 32768), (147456, 163837)]
+    """
+    runs: list[tuple[int, int]] = []
+    for first, last in sorted((start // CHUNK, -(-stop // CHUNK)) for start, stop in spans):
+        if runs and first <= runs[-1][1]:
+            runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
+        else:
+            runs.append((first, last))
+    return [(first * CHUNK, min(last * CHUNK, size)) for first, last in runs]
+
+
+# the store
 
 
 class Faults:
@@ -126,35 +255,21 @@ class Store:
             return False
         except OSError as error:
             raise self._unusable(error) from None
-        if version is None:
-            if not self._has_items():
-                raise StoreError(
-                    f"{self.backend.full(MARKER)} is not a store's marker; choose an empty folder with --store."
-                )
-            notice = f"{self.backend.full(MARKER)} is damaged; the results beside it are not."
-            if notice not in self.faults.notices:
-                self.faults.notices.append(notice)
-            self.marker_damaged = True
-            return False
-        if version != FORMAT:
+        if version == FORMAT:
+            return True
+        if version is not None:
             raise StoreError(
                 f"The store {public(self.root)} was written by another version of uproar (format {version}, this one "
                 f"reads {FORMAT}); use that version or choose another folder with --store."
             )
-        return True
-
-    def _has_items(self) -> bool:
-        """Whether some file at this place is a sound item."""
-        for name in self.backend.names(""):
-            kind, _, key = name.removesuffix(SUFFIX).partition("/")
-            key = key.rpartition("/")[2]
-            if name != self.name(kind, key):
-                continue
-            try:
-                self._read_header(name, kind, key)
-                return True
-            except (Unsound, OSError):
-                continue
+        if not list_store(self).items:
+            raise StoreError(
+                f"{self.backend.full(MARKER)} is not a store's marker; choose an empty folder with --store."
+            )
+        notice = f"{self.backend.full(MARKER)} is damaged; the results beside it are not."
+        if notice not in self.faults.notices:
+            self.faults.notices.append(notice)
+        self.marker_damaged = True
         return False
 
     def name(self, kind: str, key: str) -> str:
@@ -183,16 +298,17 @@ class Store:
         return {} if header is None else header.facts
 
     def _header(self, kind: str, key: str) -> Header | None:
-        name = self.name(kind, key)
         try:
-            return self._read_header(name, kind, key)
-        except FileNotFoundError:
+            with self._translated(kind, key):
+                return self._read_header(kind, key)
+        except Absent:
             return None
-        except (Unsound, OSError) as error:
-            self._set_aside(kind, key, error)
+        except Damaged as damage:
+            self._set_aside(kind, key, damage)
             return None
 
-    def _read_header(self, name: str, kind: str, key: str) -> Header:
+    def _read_header(self, kind: str, key: str) -> Header:
+        name = self.name(kind, key)
         start = self.backend.start(name, HEADER)
         size = header_size(start)
         if len(start) < size:
@@ -207,55 +323,55 @@ class Store:
         name = self.name(kind, key)
         remembered = name in self._headers
         try:
-            return self._spans(name, kind, key, array, spans)
-        except FileNotFoundError:
+            with self._translated(kind, key):
+                if not remembered:
+                    self._headers[name] = self._read_header(kind, key)
+                return self._spans(name, array, spans)
+        except Absent:
             self._headers.pop(name, None)
             self.faults.absent.add((kind, key))
-            raise Absent(f"{self.backend.full(name)} is not there") from None
-        except (Unsound, OSError) as error:
+            raise
+        except Damaged as damage:
             self._headers.pop(name, None)
             if remembered:  # the file may have been made anew since its header was read
                 return self.spans(kind, key, array, spans)
-            raise self._set_aside(kind, key, error) from None
+            if damage.__cause__ is not None:  # the file itself, not what was asked of it
+                self._set_aside(kind, key, damage)
+            raise
 
-    def _spans(self, name: str, kind: str, key: str, array: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        if name not in self._headers:
-            self._headers[name] = self._read_header(name, kind, key)
+    def _spans(self, name: str, array: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         layout = self._headers[name].arrays.get(array)
         if layout is None:
             raise Damaged(f"{self.backend.full(name)} cannot be read: it has no array {array}")
-        if any(b > layout.stop - layout.start for _, b in spans):
+        if any(stop > layout.stop - layout.start for _, stop in spans):
             raise Damaged(f"{self.backend.full(name)} ends early")
-        return self._verified(name, layout, spans)
-
-    def _verified(self, name: str, layout: ArrayLayout, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Spans of an array's bytes, read by whole chunks."""
         runs = chunk_runs(spans, layout.stop - layout.start)
-        places = [(layout.start + a, layout.start + b) for a, b in runs]
-        contents = self.backend.spans(name, places)
-        for (a, b), content in zip(runs, contents, strict=True):
-            if len(content) != b - a:
+        contents = self.backend.spans(name, [(layout.start + start, layout.start + stop) for start, stop in runs])
+        for (start, stop), content in zip(runs, contents, strict=True):
+            if len(content) != stop - start:
                 raise Unsound("ends early")
-            layout.verify(a, content)
-        parts = []
-        for a, b in spans:
-            first, content = next((r, c) for (r, stop), c in zip(runs, contents, strict=True) if r <= a and b <= stop)
-            parts.append(bytes(content[a - first : b - first]))
-        return parts
+            layout.verify(start, content)
+        pieces = []
+        for start, stop in spans:
+            run = next(i for i, (first, last) in enumerate(runs) if first <= start and stop <= last)
+            pieces.append(bytes(contents[run][start - runs[run][0] : stop - runs[run][0]]))
+        return pieces
 
     def read(self, kind: str, key: str) -> Item:
         """An item, verified; `Damaged` if it is not what was written, `Absent` if it is not there."""
-        name = self.name(kind, key)
-        try:
-            return decode_item(self.backend.content(name), kind, key)
-        except FileNotFoundError:
-            raise Absent(f"{self.backend.full(name)} is not there") from None
-        except (Unsound, OSError) as error:
-            raise self._damaged(name, error) from error
+        with self._translated(kind, key):
+            return decode_item(self.backend.content(self.name(kind, key)), kind, key)
 
-    def _damaged(self, name: str, error: BaseException) -> Damaged:
-        reason = str(error) if isinstance(error, Unsound) else "cannot be read"
-        return Damaged(f"{self.backend.full(name)} {reason}")
+    @contextlib.contextmanager
+    def _translated(self, kind: str, key: str) -> Iterator[None]:
+        """Errors of reading an item as `Absent` or `Damaged`."""
+        shown = self.backend.full(self.name(kind, key))
+        try:
+            yield
+        except FileNotFoundError:
+            raise Absent(f"{shown} is not there") from None
+        except (Unsound, OSError) as error:
+            raise Damaged(f"{shown} {error if isinstance(error, Unsound) else 'cannot be read'}") from error
 
     def write(self, kind: str, key: str, item: Item, flush: bool = True) -> None:
         """Keep an item; it is there as a whole or, after any failure, not at all.
@@ -285,18 +401,16 @@ class Store:
         except Absent:
             self.faults.absent.add((kind, key))
         except Damaged as damage:
-            self._set_aside(kind, key, damage.__cause__ or damage)
+            self._set_aside(kind, key, damage)
         return None
 
-    def _set_aside(self, kind: str, key: str, error: BaseException) -> Damaged:
+    def _set_aside(self, kind: str, key: str, damage: Damaged) -> None:
         """Take a file that is not the item asked for out of the way, and note it."""
         name = self.name(kind, key)
         self._headers.pop(name, None)
-        damage = self._damaged(name, error)
         self.faults.damaged.add((kind, key))
         self.faults.notices.append(f"{damage}: set aside and made again.")
         self.backend.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)
-        return damage
 
     def once(self, kind: str, key: str, make: Callable[[], Item]) -> Item:
         """The item under a key, made now if it is not there."""
@@ -309,20 +423,18 @@ class Store:
 
 def _marker(version: int) -> dict[str, Any]:
     """What tells a store, with a digest: another number by damage is not another version."""
-    text = json.dumps(["uproar store", version])
-    return {"format": version, "digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    return {"format": version, "digest": _digest(json.dumps(["uproar store", version]))[:16]}
 
 
 def _format(content: bytes) -> int | None:
     """The format that a marker names; None if it is damaged or something else."""
     try:
         marker = json.loads(content)
-        version, digest = marker["format"], marker.get("digest")
+        version = marker["format"]
+        sound = type(version) is int and version >= 1 and marker == _marker(version)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if type(version) is not int or version < 1:
-        return None
-    return version if digest == _marker(version)["digest"] else None
+    return version if sound else None
 
 
 # what a store holds: results by kind, damaged files, and leftovers
