@@ -13,8 +13,8 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from uproar.runs.check import recovery_table
 from uproar.statistics.intervals import mean_interval
+from uproar.study.check import recovery_table
 from uproar.study.judge_suite import SOUND, SuiteTask
 
 SCENES = (

@@ -26,8 +26,8 @@ from uproar.metrics.registry import read_metric
 from uproar.models.weights import read_weights
 from uproar.report.content import flat_facts
 from uproar.report.markdown import StudyText, facts_of
-from uproar.runs.folder import earlier_facts, read_run, write_run
-from uproar.runs.open import run_in
+from uproar.study.record import earlier_facts, read_run, write_run
+from uproar.study.sessions import run_in
 from uproar.study.spec import Study, shipped_studies, study_of
 
 ODD: tuple[Any, ...] = (

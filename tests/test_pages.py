@@ -12,7 +12,7 @@ from uproar.claims import claims_named
 from uproar.extend import _registries, declared_in
 from uproar.protocols import PROTOCOLS
 from uproar.results.claim_outcome import tally
-from uproar.runs.execute import run
+from uproar.study.sessions import run
 from uproar.study.spec import shipped_studies
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -17,11 +17,11 @@ from uproar.estimators import estimators
 from uproar.expression import parse
 from uproar.extend import _registries, declared_in, load_plugin
 from uproar.protocols import PROTOCOLS
-from uproar.runs.execute import run
 from uproar.store import Store
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Failed, ScoreCell
 from uproar.study.run_job import attempt
+from uproar.study.sessions import run
 from uproar.study.settings import ImageRanking, Setting
 from uproar.training import Recipe
 

@@ -22,8 +22,8 @@ from uproar.metrics import metrics
 from uproar.report.files import write_files
 from uproar.report.score_archive import archive_files
 from uproar.report.tables import score_table_files
-from uproar.runs.folder import write_run
 from uproar.scoring import score_all
+from uproar.study.record import write_run
 from uproar.training.recipe import recipes
 
 from .test_pages import PAGES as FILES

@@ -17,7 +17,7 @@ import pandas as pd
 
 from uproar.report.metric_board import board_json, board_page
 from uproar.results.recovery import BOARD, board_table
-from uproar.runs.check import Durations, recovery_table
+from uproar.study.check import Durations, recovery_table
 from uproar.study.judge_suite import FRACTION, ORDERS, REPLICATES, SUITE, every_judge
 
 

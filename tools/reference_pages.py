@@ -22,7 +22,7 @@ from uproar.cli.listings import tables_of
 from uproar.cli.ls import NEXT, Kind
 
 RESULTS = {
-    "uproar.runs.run": ["Run"],
+    "uproar.study.collected": ["Run"],
     "uproar.results.answer": ["Answer", "Placing", "Cost"],
     "uproar.results.scores": ["Scores", "Curves"],
     "uproar.results.finding": ["Finding", "Plot", "Mark"],

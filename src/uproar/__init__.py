@@ -29,12 +29,15 @@ if _CHECKING:
     from uproar.models.normalise import preprocessed
     from uproar.report.mapsheet import show
     from uproar.results.difference import compare
-    from uproar.runs.check import check
-    from uproar.runs.execute import audit, run
-    from uproar.runs.open import open  # noqa: A004
-    from uproar.runs.run import Run
-    from uproar.scoring.score import Curve, curve, score
+    from uproar.scoring import Curve, curve, score
+    from uproar.study.check import check
     from uproar.study.choose import choose
+    from uproar.study.collected import Run
+    from uproar.study.sessions import (
+        audit,
+        open,  # noqa: A004
+        run,
+    )
     from uproar.study.spec import Study, study_of
     from uproar.training import Recipe, fit, predict
 
@@ -44,20 +47,20 @@ _load = _lazy_names(
     __name__,
     {
         "BadInput": "uproar.errors",
-        "Curve": "uproar.scoring.score",
+        "Curve": "uproar.scoring",
         "NotApplicable": "uproar.errors",
         "Recipe": "uproar.training",
-        "Run": "uproar.runs.run",
+        "Run": "uproar.study.collected",
         "Split": "uproar.data.task",
         "Study": "uproar.study.spec",
         "Task": "uproar.data.task",
         "UproarError": "uproar.errors",
-        "audit": "uproar.runs.execute",
+        "audit": "uproar.study.sessions",
         "build": "uproar.api",
-        "check": "uproar.runs.check",
+        "check": "uproar.study.check",
         "choose": "uproar.study.choose",
         "compare": "uproar.results.difference",
-        "curve": "uproar.scoring.score",
+        "curve": "uproar.scoring",
         "direct": "uproar.estimators",
         "estimator": "uproar.estimators",
         "explain": "uproar.api",
@@ -66,12 +69,12 @@ _load = _lazy_names(
         "layers": "uproar.api",
         "load": "uproar.data.registry",
         "metric": "uproar.metrics",
-        "open": "uproar.runs.open",
+        "open": "uproar.study.sessions",
         "predict": "uproar.training",
         "preprocessed": "uproar.models.normalise",
         "removed": "uproar.api",
-        "run": "uproar.runs.execute",
-        "score": "uproar.scoring.score",
+        "run": "uproar.study.sessions",
+        "score": "uproar.scoring",
         "show": "uproar.report.mapsheet",
         "study_of": "uproar.study.spec",
         "task": "uproar.extend",

@@ -170,7 +170,7 @@ def _load_everything() -> None:
     import torch._dynamo  # noqa: F401  # counting operations does
 
     import uproar.report.page
-    import uproar.runs.run  # noqa: F401
+    import uproar.study.collected  # noqa: F401
     from uproar.cli.listings import listings_text
 
     listings_text()  # loads every estimator, metric, audit, claim, …

@@ -14,7 +14,7 @@ from uproar.cli.console import output
 from uproar.data import load
 from uproar.data.locations import CATALOGUE, RemoteFile, environment_roots, use_root
 from uproar.errors import BadInput
-from uproar.runs.folder import read_run, write_run
+from uproar.study.record import read_run, write_run
 from uproar.study.run import run_study
 from uproar.study.spec import study_of
 

@@ -15,8 +15,8 @@ from uproar.data import load
 from uproar.errors import BadInput, StoreError
 from uproar.models import ModelSpec, build
 from uproar.paths import hide, public, public_command
-from uproar.runs.folder import read_run, write_run
 from uproar.store import Store
+from uproar.study.record import read_run, write_run
 from uproar.study.spec import Study
 
 TASK = "planted(size=8, classes=3, train=30, test=15)"

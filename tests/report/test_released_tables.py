@@ -12,12 +12,12 @@ import pytest
 from tests.reference.paired_slow import areas, crossed, holm, paired, t_test
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
 from tests.results.test_view import MODEL, TASK, cells
+from uproar.metrics.evaluation import Evaluation, average_evaluations
 from uproar.metrics.registry import read_metric
 from uproar.protocols import PROTOCOLS
 from uproar.report.tables import study_table_files
+from uproar.results import replicated_metric
 from uproar.results.study import IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
-from uproar.scoring import replicated_metric
-from uproar.scoring.evaluation import Evaluation, average_evaluations
 from uproar.statistics.design import random_ranking
 
 from ..roles import ROLES

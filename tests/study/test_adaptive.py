@@ -16,11 +16,11 @@ from uproar.models import ModelSpec
 from uproar.protocols import PROTOCOLS
 from uproar.remaining_time import seconds_of
 from uproar.results.study import COLUMNS, Results
-from uproar.runs.run import collect_run
 from uproar.statistics.verdicts import sequential
 from uproar.study.adaptive import _undecided
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
+from uproar.study.collected import collect_run
 from uproar.study.run import Deadline
 from uproar.study.settings import Setting
 

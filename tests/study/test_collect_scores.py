@@ -102,7 +102,7 @@ def test_a_study_of_metrics_alone_has_a_page_of_its_own(results, folder):
 
 def test_what_was_not_made_is_missing_and_said(results, tmp_path):
     """The page of a study that was never run names its cells as missing, and has no numbers."""
-    from uproar.runs.run import collect_run
+    from uproar.study.collected import collect_run
 
     empty = collect_run(study_of(STUDY), tmp_path / "store")
     assert not empty.metric_scores and set(empty.scores["status"]) == {"missing"}

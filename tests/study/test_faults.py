@@ -14,10 +14,10 @@ import uproar
 from uproar.audits.registry import Trials
 from uproar.audits.synthetic import NAME
 from uproar.errors import NotApplicable
-from uproar.runs.run import collect_run
 from uproar.store import Store
 from uproar.study.audit import simulate, trials_in, trials_key, units_of
 from uproar.study.bench import bench_for
+from uproar.study.collected import collect_run
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeyp
                 next(p for p in faults.files() if p.parts[-3] == kind).unlink()
         return collect_run(*arguments, **options)
 
-    monkeypatch.setattr("uproar.runs.run.collect_run", collect)
+    monkeypatch.setattr("uproar.study.collected.collect_run", collect)
     results = faulty.run(copy)
     assert len(calls) == 2
     assert faulty.tables(results) == whole[1] and results.lost == 0

@@ -43,9 +43,9 @@ def audit(
     from uproar.audits import audits  # torch and tables load slowly
     from uproar.cli.next_steps import command, print_next
     from uproar.cli.print_results import finish, print_findings
-    from uproar.runs.execute import run_to_end
-    from uproar.runs.folder import read_run, write_run
     from uproar.study.executors import workers
+    from uproar.study.record import read_run, write_run
+    from uproar.study.sessions import run_to_end
 
     study, root, facts = read_run(folder, weights, store, trust)
     study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))

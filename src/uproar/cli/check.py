@@ -126,7 +126,7 @@ def _check_estimator(name: str, model: str) -> list[dict[str, object]]:
 def _check_metrics(names: list[str], task: str | None, model: str, full: bool, jobs: int, out: Path) -> list[str]:
     """Say how well metrics recover known orders; those that rank worse maps higher."""
     from uproar.results.recovery import disagreements, judge_recoveries, trust
-    from uproar.runs.check import recovery_table
+    from uproar.study.check import recovery_table
     from uproar.study.judge_suite import KNOWN, ORDERS, QUICK, SUITE, local_suite
 
     suite = local_suite(task, model) if task is not None else SUITE if full else QUICK

@@ -11,7 +11,6 @@ from pathlib import Path
 from uproar.cli.console import note
 from uproar.errors import BadInput, StoreError
 from uproar.paths import user_path
-from uproar.runs.other_folders import RECORD, no_run
 
 FACTS = "scores.json"
 """What scores leave about themselves."""
@@ -41,6 +40,8 @@ def check_file(file: Path) -> None:
 
 def check_run(folder: Path) -> None:
     """Refuse a folder in which no run has left word of itself."""
+    from uproar.study.record import RECORD, no_run
+
     if not (user_path(folder) / RECORD).is_file():
         raise no_run(folder)
 

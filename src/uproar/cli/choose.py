@@ -116,7 +116,7 @@ def _evaluated(
     scores: Scores, task: str | None, network: Network, store: Path, budget: float | None, watch: Watch
 ) -> Scores:
     """The scores with what evaluators say of the same methods, where there is time and a task to train them on."""
-    from uproar.runs.evaluations import evaluations_of
+    from uproar.study.evaluations import evaluations_of
 
     evaluations: Mapping[str, EvaluatorBits] = {}
     if task is None:

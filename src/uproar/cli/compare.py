@@ -77,7 +77,7 @@ def _compare_runs(before: Path, after: Path, trust: bool) -> int:
     for folder in (before, after):
         check_run(folder)
     from uproar.results.difference import compare as difference_of  # tables load slowly
-    from uproar.runs.open import open_folder
+    from uproar.study.sessions import open_folder
 
     with watched("collecting the results"):
         difference = difference_of(open_folder(before, trust=trust), open_folder(after, trust=trust))
@@ -121,7 +121,7 @@ def _print_verdicts(difference: Difference) -> None:
 
 def _compare_methods(folder: Path, method: str, against: str | None, trust: bool) -> int:
     """One method of a run or of scores against another, or against each: paired, by every metric."""
-    from uproar.runs.open import holds_scores, open_folder
+    from uproar.study.sessions import holds_scores, open_folder
 
     if not holds_scores(folder):
         check_run(folder)

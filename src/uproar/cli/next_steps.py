@@ -13,7 +13,7 @@ from uproar.paths import public_command
 from uproar.statistics.design import LEAST_REPLICATES
 
 if TYPE_CHECKING:
-    from uproar.runs.run import Run
+    from uproar.study.collected import Run
 
 
 def print_next(*steps: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from uproar.results.answer import Answer
     from uproar.results.finding import Finding
     from uproar.results.scores import Scores
-    from uproar.runs.run import Run
+    from uproar.study.collected import Run
 
 STATES = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped": "dim"}
 

@@ -13,7 +13,7 @@ from uproar.wording import counted
 if TYPE_CHECKING:
     from uproar.results.claim_outcome import Judgement
     from uproar.results.scores import Scores
-    from uproar.runs.run import Run
+    from uproar.study.collected import Run
 
 UNRELIABLE = "; not reliable here: the negative control failed"
 """Behind the name of a metric that finds no difference between any method and random rankings."""

@@ -44,7 +44,7 @@ def report(
     for place in (out, markdown, latex):
         if place is not None:
             check_folder(place)
-    from uproar.runs.open import holds_scores, run_in  # torch loads slowly
+    from uproar.study.sessions import holds_scores, run_in  # torch loads slowly
 
     if holds_scores(folder):
         if markdown is not None or claims is not None:
@@ -54,8 +54,8 @@ def report(
     check_run(folder)
     from uproar.claims import claims_named
     from uproar.cli.print_results import finish, print_results
-    from uproar.runs.folder import read_run
     from uproar.study.progress import read_progress
+    from uproar.study.record import read_run
 
     study, root, facts = read_run(folder, weights, store, trust)
     if claims is not None:

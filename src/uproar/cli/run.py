@@ -22,7 +22,6 @@ from uproar.cli.study_options import Changes
 from uproar.errors import BadInput
 from uproar.paths import public, public_command
 from uproar.remaining_time import about, duration, seconds_of
-from uproar.runs.other_folders import RECORD
 from uproar.statistics.design import LEAST_REPLICATES
 from uproar.wording import counted
 
@@ -71,6 +70,8 @@ def run(
     data_root: DataRoot = None,
 ) -> int:
     """Run a study and write its report; the same command again resumes."""
+    from uproar.study.record import RECORD
+
     seconds = None if budget is None else seconds_of(budget)
     if study is not None and (Path(study) / RECORD).is_file():
         chosen, folder, root = _recorded(Path(study), changes, out, store, trust)
@@ -100,7 +101,7 @@ def _recorded(
     folder: Path, changes: Changes, out: Path | None, store: str | None, trust: bool
 ) -> tuple[Study, Path, str]:
     """The study of a run, its folder and its store: what is missing of it is made."""
-    from uproar.runs.folder import read_run
+    from uproar.study.record import read_run
 
     study, root, _ = read_run(folder, changes.weights, store, trust)
     return changes.applied(study), folder if out is None else out, root
@@ -108,7 +109,7 @@ def _recorded(
 
 def _with_audits(study: Study, folder: Path) -> Study:
     """The study with the audits that `uproar audit` added to the same one, so that its page keeps them."""
-    from uproar.runs.record import read_record
+    from uproar.study.record import read_record
 
     try:
         before = read_record(folder).study
@@ -173,10 +174,10 @@ def _run(
     """Run what is missing, record the run in its folder, write and print its results."""
     from uproar.cli.print_results import finish, print_results
     from uproar.cli.subjects import compile_imputer
-    from uproar.runs.execute import run_to_end
-    from uproar.runs.folder import earlier_facts, write_run  # torch loads slowly
     from uproar.study.collect import environment
     from uproar.study.progress import kept_in
+    from uproar.study.record import earlier_facts, write_run  # torch loads slowly
+    from uproar.study.sessions import run_to_end
     from uproar.study.spec import file_named
 
     text = file_named(file).read_text(encoding="utf-8") if file and not Path(file).is_dir() else None

@@ -152,7 +152,7 @@ def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:
     from uproar.store import MARKER, Store
 
     if "://" not in run and (Path(run) / "run.json").exists():
-        from uproar.runs.folder import read_run  # torch loads slowly
+        from uproar.study.record import read_run  # torch loads slowly
 
         study, place, _ = read_run(Path(run), trust=trust)
         return Store(place), study

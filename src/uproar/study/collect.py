@@ -23,16 +23,16 @@ from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
 from uproar.expression import Call
 from uproar.metrics import metrics
+from uproar.metrics.evaluation import Evaluation, average_evaluations
 from uproar.metrics.registry import CHECK_IMAGES, read_metric
 from uproar.models.output_kind import assuming_output, logits_of
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
+from uproar.results import replicated_metric
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions_of
+from uproar.results.replicated_metric import ReplicatedMetric, replicate_interval
 from uproar.results.scores import Scores, is_ranked
 from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Picture, Results
-from uproar.scoring import replicated_metric
-from uproar.scoring.evaluation import Evaluation, average_evaluations
-from uproar.scoring.replicated_metric import ReplicatedMetric, replicate_interval
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Numbers

@@ -18,12 +18,12 @@ from uproar.errors import BadInput
 from uproar.estimators import Context, explain_chains, read_chain
 from uproar.estimators.control import KINDS, LEVELS
 from uproar.expression import parse
+from uproar.metrics.evaluation import RESAMPLED
 from uproar.metrics.registry import metrics, read_metric, sign_of, uses_order
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
 from uproar.protocols.catalogue import SCORED, evaluator_protocol, first_of_family
 from uproar.protocols.evaluator import FRACTIONS
 from uproar.results.evaluator import mask_gain
-from uproar.scoring.evaluation import RESAMPLED
 from uproar.seeds import Draws
 from uproar.statistics.correlation import area_under_roc
 from uproar.statistics.intervals import Numbers

@@ -15,10 +15,10 @@ from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.estimators import Chain, Context, explain_chains
 from uproar.metrics import Batch
+from uproar.metrics.evaluation import Evaluation, evaluate_methods
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
 from uproar.models.forward import callable_from_cpu, device_of, explain_on_device
-from uproar.scoring.evaluation import Evaluation, evaluate_methods
 from uproar.seeds import Draws
 from uproar.store import Item
 from uproar.study.base_models import BaseModels

@@ -1,23 +1,27 @@
-"""Running studies and audits from Python: run what is missing, repair what the store has lost, collect."""
+"""Studies from Python: run what is missing, repair what the store has lost, collect; open what ran before."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from uproar.errors import BadInput
-from uproar.study.progress import Listener, Progress, notebook_listener
+from uproar.paths import public, user_path
+from uproar.store import MARKER
+from uproar.study.progress import Listener, Progress, notebook_listener, read_progress
+from uproar.study.record import RECORD, read_run
 from uproar.study.run import run_study
 from uproar.study.slurm_executor import SlurmRequest
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
     from uproar.results.finding import Finding
-    from uproar.runs.run import Run
+    from uproar.results.scores import Scores
+    from uproar.study.collected import Run
 
 
 def run(
@@ -120,7 +124,7 @@ def run_to_end(
     progress = run_study(study, store, jobs, listen, ray, budget, slurm=slurm)
     seconds = time.perf_counter() - began
     # tables and plots load as long as a small study runs: not before its workers have started
-    from uproar.runs.run import collect_run
+    from uproar.study.collected import collect_run
 
     results = collect_run(study, store, progress)
     for _ in range(ROUNDS - 1):
@@ -133,3 +137,78 @@ def run_to_end(
         progress = progress.then(later)
         results = collect_run(study, store, progress)
     return CompletedRun(results, progress, seconds)
+
+
+SCORES = "scores.json"
+"""What `uproar score` leaves in its folder."""
+
+
+def open(  # noqa: A001
+    source: Study | Mapping[str, Any] | str | Path,
+    *,
+    store: str | Path | None = None,
+    weights: str | Path | None = None,
+    trust: bool = False,
+) -> Run | Scores:
+    """What a run has found so far, read from its folder, finished or not; nothing is run.
+
+    `source` is the folder of `uproar run` (a `Run`), that of `uproar score` (its `Scores`), or a study (a file, a dict
+    or a `Study`) together with the `store` that has its results. `store` and `weights` also say where these are now if
+    they have moved. A folder whose study names Python files is refused unless you `trust` them: reading it runs them.
+    """
+    place = None if store is None else str(store)
+    if isinstance(source, Study | Mapping):
+        return open_store(study_of(source), place)
+    folder = user_path(source)
+    if folder.is_file() or folder.suffix == ".toml":
+        return open_store(study_of(folder), place)
+    if holds_scores(folder):
+        from uproar.report import read_scores
+
+        return read_scores(folder)
+    if not (folder / RECORD).is_file() and (folder / MARKER).is_file():
+        return _open_around(folder, weights, trust)
+    return open_folder(folder, None if weights is None else str(weights), place, trust)
+
+
+def open_folder(folder: Path, weights: str | None = None, store: str | None = None, trust: bool = False) -> Run:
+    """The run in a folder."""
+    return run_in(folder, *read_run(folder, weights, store, trust))
+
+
+def run_in(folder: Path, study: Study, store: str, facts: Mapping[str, Any]) -> Run:
+    """What the store of a folder has, with what the run's progress says of cells that were skipped or failed."""
+    from uproar.study.collected import collect_run  # tables and plots load slowly: not before a bad folder is refused
+
+    return replace(collect_run(study, store, read_progress(folder), facts), folder=folder)
+
+
+def open_store(study: Study, store: str | None, facts: Mapping[str, Any] | None = None) -> Run:
+    """What a store has of a study; refused if that is nothing."""
+    if store is None:
+        raise BadInput(f"Say where the results of {study.name} are: uproar.open(study, store='runs/x/store').")
+    from uproar.study.collected import collect_run
+
+    run = collect_run(study, store, None, facts)
+    answered = any(finding.state != "skipped" for finding in run.findings)
+    if not answered and not {"done", "failed"} & {*run.table["status"], *run.scores["status"]}:
+        raise BadInput(
+            f"Nothing of {study.name} is finished in {public(store)}: run it first, or give the --store that has it "
+            "(in Python, store=)."
+        )
+    return run
+
+
+def holds_scores(folder: Path) -> bool:
+    """Whether a folder has scores of maps, and no run."""
+    return (folder / SCORES).is_file() and not (folder / RECORD).is_file()
+
+
+def _open_around(store: Path, weights: str | Path | None, trust: bool) -> Run:
+    """The run whose folder a store lies in."""
+    if not (store.parent / RECORD).is_file():
+        raise BadInput(
+            f"{store} is the store of a run and does not say of which study: give that, "
+            f"uproar.open('study.toml', store={str(store)!r})."
+        )
+    return open_folder(store.parent, None if weights is None else str(weights), str(store), trust)

@@ -8,11 +8,11 @@ import torch
 
 import uproar
 from uproar.metrics import Batch
+from uproar.metrics.evaluation import Evaluation, evaluate_methods
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
+from uproar.results.replicated_metric import ReplicatedMetric, replicate_interval, scores_of
 from uproar.scoring import score_all
-from uproar.scoring.evaluation import Evaluation, evaluate_methods
-from uproar.scoring.replicated_metric import ReplicatedMetric, replicate_interval, scores_of
 from uproar.seeds import Draws
 
 STUDY = {

@@ -20,9 +20,9 @@ from uproar.protocols import PROTOCOLS
 from uproar.report.metric_board import board_json, board_page
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.recovery import BOARD, COLUMNS, MATTER, board_table, disagreements, judge_recovery, trust
-from uproar.runs.check import Durations, recovery_table
 from uproar.statistics.recovery import MOST_REPLICATES
 from uproar.study.bench import bench_for
+from uproar.study.check import Durations, recovery_table
 from uproar.study.collect import evaluator_bits
 from uproar.study.judge_suite import (
     DEGRADED,

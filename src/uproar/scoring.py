@@ -34,6 +34,7 @@ from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
 from uproar.guard import guarded_call
 from uproar.metrics import Batch
+from uproar.metrics.evaluation import TOGETHER, Evaluation, Listener, MethodResponses, evaluate_methods
 from uproar.metrics.probe import evaluate, fractions_of
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
@@ -54,9 +55,8 @@ from uproar.models.output_kind import (
     sum_tolerance,
 )
 from uproar.results.quality import NetworkQuality, WeakNetwork, predictions_of, quality_of
+from uproar.results.replicated_metric import ReplicatedMetric, scores_of
 from uproar.results.scores import Scores
-from uproar.scoring.evaluation import TOGETHER, Evaluation, Listener, MethodResponses, evaluate_methods
-from uproar.scoring.replicated_metric import ReplicatedMetric, scores_of
 from uproar.seeds import Draws
 from uproar.training import FineTuning, predict
 from uproar.training.finetune import FineTunedCopies

@@ -10,8 +10,8 @@ import pytest
 
 from uproar.errors import BadInput
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
-from uproar.runs import evaluations
-from uproar.runs.evaluations import evaluations_of
+from uproar.study import evaluations
+from uproar.study.evaluations import evaluations_of
 
 PLUGIN = """
 import torch

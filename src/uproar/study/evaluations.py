@@ -12,12 +12,12 @@ import pandas as pd
 from uproar.errors import UproarError
 from uproar.remaining_time import duration
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
-from uproar.runs.execute import run_to_end
 from uproar.statistics.design import LEAST_REPLICATES
 from uproar.store import Store
 from uproar.study.cost_estimate import estimate
 from uproar.study.executors import workers
 from uproar.study.progress import Listener
+from uproar.study.sessions import run_to_end
 from uproar.study.spec import study_of
 
 PROTOCOLS = ("evaluator", "evaluator:model")

@@ -14,9 +14,9 @@ import torch
 
 from uproar.expression import Call
 from uproar.metrics import metrics
+from uproar.metrics.evaluation import RESAMPLED, Evaluation
 from uproar.metrics.probe import fractions_of, has_curve
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, why_unranked, with_rank
-from uproar.scoring.evaluation import RESAMPLED, Evaluation
 from uproar.statistics.bootstrap import resampled_images
 from uproar.statistics.comparisons import compare
 from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, half_width, nanmean

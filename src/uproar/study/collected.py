@@ -10,15 +10,16 @@ from typing import Any
 from uproar.claims import judge
 from uproar.errors import BadInput
 from uproar.report import write_latex, write_report, write_results
+from uproar.report.markdown import StudyText
 from uproar.results.study import Results
-from uproar.runs.folder import study_text
 from uproar.store import Store
 from uproar.study.adaptive import interim_studies
 from uproar.study.audit import audit_requests, findings
 from uproar.study.collect import collect
 from uproar.study.grid import units_of
 from uproar.study.progress import Listener, Progress, notebook_listener
-from uproar.study.spec import Study, study_of
+from uproar.study.record import FILE
+from uproar.study.spec import Study, shipped_studies, study_of, summary
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +51,11 @@ class Run(Results):
         if form == "latex":
             return write_latex(self, target)
         if form == "markdown":
-            return write_results(self, study_text(self.folder, study_of(self.study)), target)
+            study = study_of(self.study)
+            kept = None if self.folder is None else self.folder / FILE
+            file = kept if kept is not None and kept.is_file() else shipped_studies().get(study.name)
+            content = "" if file is None else file.read_text(encoding="utf-8", errors="replace")
+            return write_results(self, StudyText(summary(content), content), target)
         raise BadInput(f"A report has the form html, markdown or latex, not {form!r}.")
 
     def audit(
@@ -67,7 +72,7 @@ class Run(Results):
         have yet is run. The folder of the run stays as it is until `report` is called.
         """
         from uproar.audits import audits
-        from uproar.runs.execute import run_to_end
+        from uproar.study.sessions import run_to_end
 
         study = study_of(self.study)
         every = tuple(dict.fromkeys((*study.audits, *(names or audits))))

@@ -1,4 +1,8 @@
-"""The folder of a run: its record is written and read, and says what was run and where its results are."""
+"""The folder of a run: `run.json` says what was run and where its results are; it is checked when it is read.
+
+Nothing of it is used before its structure is known to be right, whoever wrote it. Nothing here imports torch before it
+is needed: the command line refuses a folder that is not that of a run before it loads anything.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,111 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from uproar.data.locations import add_roots, environment_roots
-from uproar.errors import BadInput, StoreError
+from uproar.errors import BadInput, StoreError, plainly
 from uproar.paths import is_hidden, public, user_path, write_file
 from uproar.plugins import source_hash
-from uproar.runs.other_folders import RECORD
-from uproar.runs.record import WallTime, read_record
 from uproar.store import torch_version
-from uproar.study.spec import Study, shipped_studies, study_of, summary
 
 if TYPE_CHECKING:
-    from uproar.report.markdown import StudyText
+    from uproar.study.spec import Study
 
-
+RECORD = "run.json"
+"""The file that the folder of a run has."""
 FILE = "study.toml"
 """The study as its author wrote it, where it was a file."""
+LARGEST = 20_000_000
+"""Bytes of the file: a study of the largest size takes less."""
+
+
+def _text(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("has no NUL bytes")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
+Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+
+
 _CODE = re.compile(r"\.py\b|captum:[^\s(),]*\.")
 """A Python file, or a class from a module of any package."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class WallTime(_Part):
+    """The time that all sessions took, and how many began and ended."""
+
+    seconds: Seconds = 0.0
+    begun: Count = 0
+    ended: Count = 0
+
+
+class Facts(_Part):
+    """What is noted of a run besides its study, in the order in which a page shows it."""
+
+    command: Text = ""
+    versions: dict[Text, Text] = Field(default_factory=dict)
+    python: Text = ""
+    machine: Text = ""
+    wall: WallTime | None = None
+    executor: Text = ""
+    seconds: Seconds | None = None
+
+    def given(self) -> dict[str, Any]:
+        """What was noted, and nothing of what was not."""
+        return self.model_dump(exclude_unset=True)
+
+
+class Record(_Part):
+    """The whole file."""
+
+    study: dict[Text, Any]
+    store: Text
+    facts: Facts
+    data: tuple[Text, ...] = ()
+    weights: Text | None = None
+
+
+def no_run(folder: Path) -> BadInput:
+    """The error for a folder without the record of a run."""
+    place = user_path(folder)
+    if (place / "results.csv").is_file():
+        return BadInput(
+            f"{folder} holds the page of a study (results.report), not its run, which has a {RECORD}: open "
+            f"{folder}/report.html to read it, or give the folder of the run (in Python, "
+            "uproar.open(study, store=...) takes the study and the store that has its results)."
+        )
+    if (place / "scores.csv").is_file():
+        return BadInput(
+            f"{folder} holds scores of maps (uproar score), not a run: run a study of the same estimators and "
+            "metrics (uproar run --estimators A,B --metrics C,D --protocols roar:no-retrain) and ask about that."
+        )
+    return BadInput(f"{folder} is not the folder of a run: it has no readable {RECORD}.")
+
+
+def read_record(folder: Path) -> Record:
+    """The record in the folder of a run."""
+    file = user_path(folder) / RECORD
+    try:
+        if file.stat().st_size > LARGEST:
+            raise BadInput(f"{file} is no record of a run: it has more than {LARGEST} bytes.")
+        return Record.model_validate_json(file.read_bytes())
+    except OSError:
+        raise no_run(folder) from None
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        what = f"{where} {plainly(problem['msg'])}".strip()
+        raise BadInput(f"{folder} is not the folder of a run: its {RECORD} is damaged ({what}).") from None
 
 
 def write_run(folder: Path, study: Study, place: str, facts: dict[str, Any], file: str | None = None) -> None:
@@ -67,6 +157,8 @@ def read_run(
             "code; if you trust it, give --trust (in Python, trust=True)."
         )
     place = store if store is not None else _store_of(folder, record.store)
+    from uproar.study.spec import study_of
+
     add_roots(record.data)
     study = _with_weights(study_of({"random_rankings": 1, **record.study}), weights, record.weights)
     return study, place, record.facts.given()
@@ -111,16 +203,6 @@ def earlier_facts(folder: Path) -> dict[str, Any]:
         return {"wall": WallTime().model_dump()}
     wall = facts.wall or WallTime(seconds=facts.seconds or 0.0, begun=1, ended=int(facts.seconds is not None))
     return {**facts.given(), "wall": wall.model_dump()}
-
-
-def study_text(folder: Path | None, study: Study) -> StudyText:
-    """What a page says of a run beside its results: the study file, as it was run or as it comes with the package."""
-    from uproar.report.markdown import StudyText
-
-    kept = None if folder is None else folder / FILE
-    file = kept if kept is not None and kept.is_file() else shipped_studies().get(study.name)
-    content = "" if file is None else file.read_text(encoding="utf-8", errors="replace")
-    return StudyText(summary(content), content)
 
 
 def _with_weights(study: Study, weights: str | None, known: str | None) -> Study:

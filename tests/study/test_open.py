@@ -102,7 +102,7 @@ def test_a_folder_of_scores_gives_the_scores(folder, monkeypatch):
 
 
 def test_a_run_of_another_torch_is_refused_in_a_sentence_not_empty(folder, monkeypatch):
-    monkeypatch.setattr("uproar.runs.folder.torch_version", lambda: "9.9.9")
+    monkeypatch.setattr("uproar.study.record.torch_version", lambda: "9.9.9")
     with pytest.raises(BadInput, match="are of torch .*, and this is torch 9.9.9"):
         uproar.open(folder / "runs/mine")
 

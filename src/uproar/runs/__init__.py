@@ -1,1 +1,0 @@
-"""Runs: a study carried out or opened again, and the folder it leaves."""
