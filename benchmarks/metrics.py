@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from uproar.batches import spans
 from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics
-from uproar.metrics.changes import PreparedBatch
 from uproar.metrics.probe import ROWS, evaluate
 from uproar.removal.linear import warm_up
 from uproar.seeds import Draws
@@ -62,7 +61,7 @@ def batch_of(n: int, side: int, smooth: bool, seed: int = 0, channels: int = 3) 
 
 def shown_images(calls: list[Call], batch: Batch) -> list[Tensor]:
     """The images of all passes, in the groups in which `evaluate` shows them."""
-    ready, shape = PreparedBatch.of(batch), tuple(batch.x.shape[1:])
+    ready, shape = batch, tuple(batch.x.shape[1:])
     changes: dict = {}
     for call in calls:
         entry = metrics[call.name]

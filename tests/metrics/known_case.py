@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from uproar.data import load
 from uproar.errors import NotApplicable
 from uproar.expression import Call
+from uproar.metrics.changes import Batch
 from uproar.metrics.probe import evaluate, summarise
-from uproar.metrics.registry import Batch
 from uproar.models import ModelSpec, borrowed, build
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit, predict

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from uproar.metrics.registry import Batch, metrics
+from uproar.metrics.changes import Batch
+from uproar.metrics.registry import metrics
 from uproar.models import borrowed
 from uproar.seeds import Draws
 

@@ -9,19 +9,17 @@ from tests.reference.probing_slow import region_order
 from uproar.metrics.changes import (
     BY_VALUE,
     AtPercentile,
+    Batch,
     Blended,
     ByWindow,
     Jittered,
-    PreparedBatch,
     Regions,
     Removed,
     Thresholded,
     Unchanged,
     removed,
     scaled,
-    with_values,
 )
-from uproar.metrics.registry import Batch
 from uproar.removal import FillContext, filled
 
 
@@ -114,7 +112,7 @@ def test_everything_removed_is_the_mean_colour_also_by_linear_interpolation_plus
 
 
 def test_one_noise_field_serves_all_fractions_and_other_draws_are_independent():
-    batch = PreparedBatch.of(some_batch(n=40))
+    batch = some_batch(n=40)
     few, many = (Removed("most", k, "uniform").images(batch) for k in (20, 40))
     gone = Removed("most", 20).removed_mask(batch)[:, None].expand_as(few)
     assert torch.equal(few[gone], many[gone])
@@ -124,7 +122,7 @@ def test_one_noise_field_serves_all_fractions_and_other_draws_are_independent():
 
 @pytest.mark.parametrize("size", [1, 3, 4, 9])
 def test_the_region_order_places_windows_around_the_highest_pixel_left(size):
-    batch = PreparedBatch.of(some_batch(n=3, h=11, w=8))
+    batch = some_batch(n=3, h=11, w=8)
     places = batch.places(ByWindow(size))
     for ours, values in zip(places, batch.maps.numpy(), strict=True):
         assert ours.argsort().tolist() == region_order(values, size)
@@ -133,7 +131,7 @@ def test_the_region_order_places_windows_around_the_highest_pixel_left(size):
 
 
 def test_whole_windows_cover_at_least_their_share_and_no_window_too_many():
-    batch = PreparedBatch.of(some_batch(n=4, h=16, w=16))
+    batch = some_batch(n=4, h=16, w=16)
     windows = ByWindow(5).windows(batch)
     for point in range(1, 6):
         gone = Regions("most", point, 5, 5).removed_mask(batch).flatten(1).numpy()
@@ -183,12 +181,12 @@ def test_percentile_masks_equal_those_of_grad_cam_and_take_all_ties(golden):
 
 
 def test_the_jitter_is_one_field_for_all_images_and_none_without_spread():
-    batch = PreparedBatch.of(some_batch())
+    batch = some_batch()
     assert torch.equal(batch.places(Jittered(0.0)), batch.places(BY_VALUE))
-    flat = PreparedBatch.of(batch_of(torch.full((3, 6, 6), 0.5)))
+    flat = batch_of(torch.full((3, 6, 6), 0.5))
     places = flat.places(Jittered(1e-4))
     assert torch.equal(places[0], places[1])
-    assert not torch.equal(places[0], PreparedBatch.of(batch_of(flat.maps, seed=1)).places(Jittered(1e-4))[0])
+    assert not torch.equal(places[0], batch_of(flat.maps, seed=1).places(Jittered(1e-4))[0])
 
 
 def test_maps_are_scaled_image_by_image():
@@ -196,8 +194,8 @@ def test_maps_are_scaled_image_by_image():
     assert scaled(maps, "max").tolist() == [[[0, 0.25, 1]], [[1, 1, 1]], [[0, 0, 0]]]
     assert scaled(maps, "minmax")[:, 0, 1].tolist() == pytest.approx([0.4, 0, 1])
     assert scaled(maps, "clamp")[:, 0, 0].tolist() == [0, 1, 0]
-    assert with_values(maps).tolist() == [True, False, False]
-    assert not with_values(torch.tensor([[[float("nan"), 1.0]]]))
+    assert batch_of(maps).with_values.tolist() == [True, False, False]
+    assert not batch_of(torch.tensor([[[float("nan"), 1.0]]])).with_values
 
 
 def test_blending_goes_from_the_mean_colour_to_the_image():
@@ -218,14 +216,13 @@ def test_images_written_over_others_are_those_written_anew(shape, order):
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(4, *shape, generator=generator)
     batch = batch_of(torch.rand(4, *shape[1:], generator=generator), x=x, mean=torch.rand(shape[0]))
-    ready = PreparedBatch.of(batch)
     for side in ("most", "least"):
         held = Removed(side, 10, "mean", order=order)
         place = held.images(batch).contiguous(memory_format=torch.channels_last)
         for count in (12, 17, 16, 9, 15):
             change = Removed(side, count, "mean", order=order)
             assert change.follows(held, 30)
-            assert torch.equal(change.moved(ready, place, held), change.images(batch))
+            assert torch.equal(change.moved(batch, place, held), change.images(batch))
             held = change
 
 

@@ -9,14 +9,14 @@ from torch import nn
 from tests.metrics.looking import batch_of, part
 from uproar.errors import BadInput, BadOption, BadShape
 from uproar.expression import parse
-from uproar.metrics import curves, metrics
+from uproar.metrics import metrics, probe
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, outputs_by_change, summarise
 
 OURS = [
     name
     for name in metrics
-    if metrics[name].function.__module__.rpartition(".")[2] in ("insertion_deletion", "road", "soundness", "confidence")
+    if metrics[name].function.__module__.rpartition(".")[2] in ("curves", "soundness", "confidence")
 ]
 FEWER = {
     **dict.fromkeys(("insertion", "deletion"), "steps=7, fill=uniform, repeats=2"),
@@ -181,7 +181,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(batch):
 
 def test_a_curve_takes_the_softmax_of_all_its_points_at_once(batch, monkeypatch):
     calls = []
-    monkeypatch.setattr(curves, "probabilities", lambda logits: calls.append(logits.shape) or logits.softmax(-1))
+    monkeypatch.setattr(probe, "probabilities", lambda logits: calls.append(logits.shape) or logits.softmax(-1))
     call = metrics.complete(parse("deletion(steps=7, fill=uniform, repeats=2)"))
     curve = evaluate([call], batch)[0][str(call)]["curve"]
     assert len(calls) == 1 and curve.shape == (7, 8)

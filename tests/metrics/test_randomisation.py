@@ -13,7 +13,7 @@ from torch import nn
 from tests.metrics.looking import batch_of, gradient, part, run, value
 from tests.reference import maps_slow
 from uproar.errors import NotApplicable
-from uproar.metrics.randomisation import compare
+from uproar.metrics.sanity import compare
 from uproar.models.copies import redrawn_copies as copies
 from uproar.models.copies import weighted_layers as layers
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from tests.metrics.looking import batch_of, gradient, part, run, value
 from uproar.errors import NotApplicable
-from uproar.metrics import stability
+from uproar.metrics import sanity as stability
 
 
 class Linear(nn.Module):

@@ -5,7 +5,7 @@ import torch
 
 from uproar import fill, removed
 from uproar.errors import BadInput, BadOption, BadShape, NotApplicable, UnknownName
-from uproar.metrics.insertion_deletion import folded_gaussian
+from uproar.metrics.curves import folded_gaussian
 from uproar.removal import FillContext, filled
 from uproar.removal.fill import fills
 from uproar.seeds import Draws

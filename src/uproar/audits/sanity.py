@@ -15,8 +15,8 @@ from uproar.audits.plots import bars, lines
 from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.metrics.randomisation import Similarity, compare
 from uproar.metrics.registry import read_metric
+from uproar.metrics.sanity import Similarity, compare
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.results.flags import Flag
 from uproar.statistics.design import BASELINE

@@ -1,17 +1,8 @@
 """Metrics of attribution maps without retraining, and the engine that asks the model about changed images."""
 
-from uproar.metrics import (
-    confidence,
-    fine_tuned,
-    insertion_deletion,
-    localisation,
-    randomisation,
-    road,
-    shape,
-    soundness,
-    stability,
-)
-from uproar.metrics.registry import Axis, Batch, Change, Outputs, Responses, metric, metrics
+from uproar.metrics import confidence, curves, fine_tuned, localisation, sanity, shape, soundness
+from uproar.metrics.changes import Batch, Change, Outputs
+from uproar.metrics.registry import Axis, Responses, metric, metrics
 
 __all__ = [
     "Axis",
@@ -20,14 +11,12 @@ __all__ = [
     "Outputs",
     "Responses",
     "confidence",
+    "curves",
     "fine_tuned",
-    "insertion_deletion",
     "localisation",
     "metric",
     "metrics",
-    "randomisation",
-    "road",
+    "sanity",
     "shape",
     "soundness",
-    "stability",
 ]

@@ -1,28 +1,48 @@
-"""Changed images: what a metric shows to the model. Equal changes are equal values, so they are made once.
+"""Batches and changed images: what a metric is given, and what it shows to the model.
 
-A prepared batch keeps what its changes share: ranks, noise, blurred images. Maps are ranked once per batch; each change
-then only compares ranks with a number.
+A change is a value: equal changes are made and shown once. A batch remembers what its changes share: ranks, noise,
+blurred images. Maps are ranked once per batch; each change then only compares ranks with a number.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from uproar.metrics.registry import Batch
 from uproar.removal import FillContext, count, filled, ranks
 from uproar.removal.fill import read_fill, replacement
 from uproar.seeds import Draws, generator
-from uproar.types import Images, Maps, Ranks
+from uproar.training.finetune import FineTuning
+from uproar.types import Images, Labels, Maps, Ranks
 
 Scale = Literal["none", "max", "minmax", "clamp"]
+Side = Literal["most", "least"]
+
+
+@runtime_checkable
+class Change(Protocol):
+    """One way of changing images; equal changes are made and shown to the model once. Must be hashable."""
+
+    def images(self, batch: Batch) -> Images:
+        """The changed images."""
+
+
+Outputs = Mapping[Change, Tensor]
+"""The model's outputs by change, (n, k) each."""
+
+
+@runtime_checkable
+class PixelOrder(Hashable, Protocol):
+    """A way of ranking pixels."""
+
+    def places(self, batch: Batch) -> Ranks:
+        """Place of each pixel, (n, h·w); 0 is the most important."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +64,30 @@ class CachedDraws(Draws):
         return self._memory[key]
 
 
-@runtime_checkable
-class PixelOrder(Hashable, Protocol):
-    """A way of ranking pixels."""
+@dataclass(frozen=True)
+class Batch:
+    """Some images with their maps, and what surrounds them. It remembers what its changes share."""
 
-    def places(self, batch: PreparedBatch) -> Ranks:
-        """Place of each pixel, (n, h·w); 0 is the most important."""
-
-
-class PreparedBatch(Batch):
-    """A batch that remembers what its changes share."""
-
-    @classmethod
-    def of(cls, batch: Batch) -> PreparedBatch:
-        """The batch itself if it is prepared already."""
-        if isinstance(batch, cls):
-            return batch
-        return cls(**{f.name: getattr(batch, f.name) for f in dataclasses.fields(batch)})
+    model: nn.Module
+    x: Images
+    target: Labels
+    """The class whose score is followed."""
+    maps: Maps
+    clean: Tensor
+    """The model's outputs to the unchanged images, (n, k), as the model gives them (logits)."""
+    draws: Draws
+    mean: Tensor | None = None
+    """Mean colour of the training images, (c,)."""
+    truth: Tensor | None = None
+    """The important pixels, (n, h, w) bool, where they are known; those in the boxes where only boxes are."""
+    explain: Callable[[nn.Module, Images, Labels, Draws], Maps] | None = None
+    """Makes maps of other images or of another model, where the maps came from an estimator."""
+    train: Tensor | None = None
+    """Training images, for fills that draw from them."""
+    boxed: Tensor | None = None
+    """The pixels in the boxes around what is important, (n, h, w) bool, where boxes are known."""
+    fine_tuned: Callable[[FineTuning], nn.Module] | None = None
+    """Copies of the model, fine-tuned on the training images, where these are known; each is made once."""
 
     @functools.cached_property
     def _memory(self) -> dict[Hashable, Any]:
@@ -87,37 +114,26 @@ class PreparedBatch(Batch):
         """The maps, with 0 everywhere in those that are not finite."""
         return torch.where(self.usable[:, None, None], self.maps, torch.zeros_like(self.maps))
 
+    @functools.cached_property
+    def with_values(self) -> Tensor:
+        """Images whose map says something by its values, (n,): finite, not constant, and somewhere positive."""
+        high, low = self.maps.flatten(1).amax(1), self.maps.flatten(1).amin(1)
+        return self.usable & (high > 0) & (high > low)
+
+    def values(self, scale: Scale) -> Maps:
+        """The maps scaled image by image."""
+        return self.once(("values", scale), lambda: scaled(self.finite, scale))
+
     def places(self, order: PixelOrder) -> Ranks:
         """Places of the pixels in an order, (n, h·w)."""
         return self.once(order, lambda: order.places(self))
-
-    def places_of_values(self, order: PixelOrder) -> Tensor:
-        """The same for every channel value, (n, c, h, w), in the memory order of `pixels`."""
-
-        def spread() -> Tensor:
-            n, c, h, w = self.x.shape
-            places = self.places(order).view(n, h, w, 1)
-            return places.expand(n, h, w, c).contiguous().permute(0, 3, 1, 2)
-
-        return self.once(("values", order), spread)
-
-    def sequence(self, order: PixelOrder) -> Tensor:
-        """The pixels of each image, most important first, numbered over the whole batch, (n, h·w)."""
-
-        def sort() -> Tensor:
-            places = self.places(order)
-            return places.argsort(1) + torch.arange(len(places))[:, None] * places.shape[1]
-
-        return self.once(("sequence", order), sort)
 
     def around(self, draw: int) -> FillContext:
         """What fills may know; other draws than 0 are independent of it."""
 
         def make() -> FillContext:
             chosen = self.draws if draw == 0 else self.draws.copies([draw])
-            kept = CachedDraws(chosen.seed, chosen.rows, chosen.split)
-            # A batch that carries training images serves the fills that draw from them.
-            return FillContext(kept, self.mean, self.train)
+            return FillContext(CachedDraws(chosen.seed, chosen.rows, chosen.split), self.mean, self.train)
 
         return self.once(("around", draw), make)
 
@@ -132,23 +148,16 @@ class PreparedBatch(Batch):
 
         return self.once(("fill", fill, draw), make)
 
-    def differing(self, fill: str, draw: int) -> Tensor:
-        """The bits in which images and replacement differ, (n, c, h, w), for float32 images."""
-
-        def make() -> Tensor:
-            return self.pixels.view(torch.int32) ^ self.replacement(fill, draw).view(torch.int32)
-
-        return self.once(("differing", fill, draw), make)
-
     def filled(self, removed: Tensor, fill: str, draw: int) -> Images:
         """The images with removed pixels, (n, h, w), replaced."""
-        if read_fill(fill)[0].facts.get("uses_mask"):
+        if uses_mask(fill):
             return filled(self.x, removed, fill, self.around(draw))
         return torch.where(removed[:, None], self.replacement(fill, draw), self.pixels)
 
-    def values(self, scale: Scale) -> Maps:
-        """The maps scaled image by image."""
-        return self.once(("values", scale), lambda: scaled(self.finite, scale))
+
+def uses_mask(fill: str) -> bool:
+    """Whether what a fill puts in depends on which pixels are removed."""
+    return bool(read_fill(fill)[0].facts.get("uses_mask"))
 
 
 def scaled(maps: Maps, scale: Scale) -> Maps:
@@ -167,17 +176,11 @@ def scaled(maps: Maps, scale: Scale) -> Maps:
     return torch.where(high > 0, rest / high, torch.zeros_like(rest))
 
 
-def with_values(maps: Maps) -> Tensor:
-    """Images whose map says something by its values, (n,): finite, not constant, and somewhere positive."""
-    high, low = maps.flatten(1).amax(1), maps.flatten(1).amin(1)
-    return torch.isfinite(maps).flatten(1).all(1) & (high > 0) & (high > low)
-
-
 @dataclass(frozen=True)
 class ByValue:
     """Pixels by falling map value; equal ones in the sample's own random order."""
 
-    def places(self, batch: PreparedBatch) -> Ranks:
+    def places(self, batch: Batch) -> Ranks:
         return ranks(batch.finite.flatten(1), batch.draws)
 
 
@@ -190,13 +193,13 @@ class ByWindow:
 
     size: int = 9
 
-    def windows(self, batch: PreparedBatch) -> np.ndarray:
+    def windows(self, batch: Batch) -> np.ndarray:
         """Number of the first window that covers each pixel, (n, h·w)."""
         h, w = batch.maps.shape[1:]
         places = batch.places(BY_VALUE)
         return batch.once(("windows", self), lambda: first_windows(places.numpy(), h, w, self.size))
 
-    def places(self, batch: PreparedBatch) -> Ranks:
+    def places(self, batch: Batch) -> Ranks:
         places = batch.places(BY_VALUE)
         windows = torch.from_numpy(self.windows(batch))
         return (windows.long() * places.shape[1] + places).argsort(1).argsort(1).int()
@@ -208,7 +211,7 @@ class Jittered:
 
     spread: float
 
-    def places(self, batch: PreparedBatch) -> Ranks:
+    def places(self, batch: Batch) -> Ranks:
         maps = batch.finite
         low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
         values = ((maps - low) / (high - low + 1e-5)).double()
@@ -235,15 +238,12 @@ def first_windows(places: np.ndarray, h: int, w: int, size: int) -> np.ndarray:
     return windows.reshape(len(places), h * w)
 
 
-Side = Literal["most", "least"]
-
-
 @dataclass(frozen=True)
 class Unchanged:
     """The images as they are; the model's outputs to them are known."""
 
     def images(self, batch: Batch) -> Images:
-        return PreparedBatch.of(batch).pixels.clone()
+        return batch.pixels.clone()
 
 
 @dataclass(frozen=True)
@@ -257,24 +257,29 @@ class Removed:
     order: PixelOrder = BY_VALUE
 
     def images(self, batch: Batch) -> Images:
-        ready = PreparedBatch.of(batch)
-        return self.into(ready, torch.empty_like(ready.pixels))
+        return self.into(batch, torch.empty_like(batch.pixels))
 
-    def into(self, ready: PreparedBatch, images: Images) -> Images:
+    def into(self, batch: Batch, images: Images) -> Images:
         """The changed images, written into a place of their own."""
-        if read_fill(self.fill)[0].facts.get("uses_mask"):
-            return images.copy_(ready.filled(self.removed_mask(ready), self.fill, self.draw))
+        if uses_mask(self.fill):
+            return images.copy_(batch.filled(self.removed_mask(batch), self.fill, self.draw))
         if images.dtype != torch.float32:
-            removed, fill = self.removed_mask(ready)[:, None], ready.replacement(self.fill, self.draw)
-            return torch.where(removed, fill, ready.pixels, out=images)
-        return self._switched(ready, images)
+            removed, fill = self.removed_mask(batch)[:, None], batch.replacement(self.fill, self.draw)
+            return torch.where(removed, fill, batch.pixels, out=images)
+        return self._switched(batch, images)
 
-    def moved(self, ready: PreparedBatch, images: Images, before: Removed) -> Images:
+    def moved(self, batch: Batch, images: Images, before: Removed) -> Images:
         """The changed images, written over those of another cut in the same order: only what lies between changes."""
-        cut, old = self._cut(ready), before._cut(ready)
-        between = ready.sequence(self.order)[:, min(cut, old) : max(cut, old)].reshape(-1)
-        fill = ready.replacement(self.fill, self.draw)
-        source = fill if (cut > old) == (self.side == "most") else ready.pixels
+
+        def sequence() -> Tensor:  # the pixels of each image, most important first, numbered over the whole batch
+            places = batch.places(self.order)
+            return places.argsort(1) + torch.arange(len(places))[:, None] * places.shape[1]
+
+        cut, old = self._cut(batch), before._cut(batch)
+        pixels = batch.once(("sequence", self.order), sequence)
+        between = pixels[:, min(cut, old) : max(cut, old)].reshape(-1)
+        fill = batch.replacement(self.fill, self.draw)
+        source = fill if (cut > old) == (self.side == "most") else batch.pixels
         as_rows(images).index_copy_(0, between, as_rows(source).index_select(0, between))
         return images
 
@@ -284,31 +289,38 @@ class Removed:
             isinstance(other, Removed)
             and replace(other, count=self.count) == self
             and 4 * abs(self.count - other.count) < features
-            and not read_fill(self.fill)[0].facts.get("uses_mask")
+            and not uses_mask(self.fill)
         )
 
-    def _switched(self, ready: PreparedBatch, images: Images) -> Images:
+    def _switched(self, batch: Batch, images: Images) -> Images:
         """Bits of the one or the other: a ^ ((a ^ b) & m) with m all ones where the place is before the cut.
 
         Four passes over whole numbers take a third of the time of a comparison and a choice.
         """
-        most = self.side == "most"
-        behind = ready.pixels if most else ready.replacement(self.fill, self.draw)
+        pixels, fill = batch.pixels, batch.replacement(self.fill, self.draw)
+
+        def places_of_values() -> Tensor:  # (n, c, h, w), in the memory order of `pixels`
+            n, c, h, w = batch.x.shape
+            places = batch.places(self.order).view(n, h, w, 1)
+            return places.expand(n, h, w, c).contiguous().permute(0, 3, 1, 2)
+
+        differing = batch.once(
+            ("differing", self.fill, self.draw), lambda: pixels.view(torch.int32) ^ fill.view(torch.int32)
+        )
         bits = images.view(torch.int32)
-        torch.sub(ready.places_of_values(self.order), self._cut(ready), out=bits)
+        torch.sub(batch.once(("values", self.order), places_of_values), self._cut(batch), out=bits)
         bits >>= 31
-        bits &= ready.differing(self.fill, self.draw)
-        bits ^= behind.view(torch.int32)
+        bits &= differing
+        bits ^= (pixels if self.side == "most" else fill).view(torch.int32)
         return images
 
     def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        ready = PreparedBatch.of(batch)
-        first = (ready.places(self.order) < self._cut(ready)).view_as(ready.maps)
+        first = (batch.places(self.order) < self._cut(batch)).view_as(batch.maps)
         return first if self.side == "most" else ~first
 
-    def _cut(self, ready: PreparedBatch) -> int:
-        return self.count if self.side == "most" else ready.maps[0].numel() - self.count
+    def _cut(self, batch: Batch) -> int:
+        return self.count if self.side == "most" else batch.maps[0].numel() - self.count
 
 
 def as_rows(images: Images) -> Tensor:
@@ -339,8 +351,7 @@ class MaskedChange:
 
     def images(self, batch: Batch) -> Images:
         """The images without these pixels."""
-        ready = PreparedBatch.of(batch)
-        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
+        return batch.filled(self.removed_mask(batch), self.fill, self.draw)
 
 
 @dataclass(frozen=True)
@@ -357,7 +368,7 @@ class Thresholded(MaskedChange):
 
     def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        maps = PreparedBatch.of(batch).finite
+        maps = batch.finite
         high = maps.amax((1, 2), keepdim=True)
         return maps > high * (1 - self.share) if self.side == "most" else maps < high * self.share
 
@@ -372,7 +383,7 @@ class Above(MaskedChange):
 
     def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        return PreparedBatch.of(batch).finite > self.threshold
+        return batch.finite > self.threshold
 
 
 @dataclass(frozen=True)
@@ -389,7 +400,7 @@ class AtPercentile(MaskedChange):
 
     def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        maps = PreparedBatch.of(batch).finite
+        maps = batch.finite
         values = maps if self.side == "most" else 1 - maps
         return values >= percentile_of(values, self.percentile)
 
@@ -413,11 +424,10 @@ class Regions(MaskedChange):
 
     def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        ready = PreparedBatch.of(batch)
-        windows = torch.from_numpy(ByWindow(self.size).windows(ready))
+        windows = torch.from_numpy(ByWindow(self.size).windows(batch))
         needed = -(-self.point * windows.shape[1] // self.points)
         last = windows.sort(1).values[:, needed - 1 : needed]  # the window that makes it enough
-        covered = (windows <= last).view_as(ready.maps)
+        covered = (windows <= last).view_as(batch.maps)
         return covered if self.side == "most" else ~covered
 
 
@@ -433,7 +443,7 @@ class Blended:
     cut: Literal["none", "percentile", "value", "top"] = "none"
     at: float = 0.0
 
-    def shares(self, batch: PreparedBatch) -> Maps:
+    def shares(self, batch: Batch) -> Maps:
         """How much of each pixel is left, (n, h, w)."""
         values = batch.values(self.scale)
         if self.cut == "percentile":
@@ -446,6 +456,5 @@ class Blended:
         return values
 
     def images(self, batch: Batch) -> Images:
-        ready = PreparedBatch.of(batch)
-        mean = ready.replacement("mean", 0)
-        return mean + self.shares(ready)[:, None] * (ready.pixels - mean)
+        mean = batch.replacement("mean", 0)
+        return mean + self.shares(batch)[:, None] * (batch.pixels - mean)

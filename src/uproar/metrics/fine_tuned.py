@@ -25,10 +25,10 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import NotApplicable
-from uproar.metrics.changes import BY_VALUE, PreparedBatch, Side, Unchanged
-from uproar.metrics.curves import curve_of, only, target_score
-from uproar.metrics.randomisation import compare
-from uproar.metrics.registry import Axis, Batch, Change, Outputs, Responses, metric
+from uproar.metrics.changes import BY_VALUE, Batch, Change, Outputs, Side, Unchanged
+from uproar.metrics.probe import curve_of, only, target_score
+from uproar.metrics.registry import Axis, Responses, metric
+from uproar.metrics.sanity import compare
 from uproar.registry import options_of
 from uproar.removal import count
 from uproar.training import FineTuning, Recipe
@@ -61,23 +61,21 @@ class PartlyRemoved:
     draw: int
 
     def images(self, batch: Batch) -> Images:
-        ready = PreparedBatch.of(batch)
-        return ready.filled(self.removed_mask(ready), "mean", 0)
+        return batch.filled(self.removed_mask(batch), "mean", 0)
 
     def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        ready = PreparedBatch.of(batch)
-        places = ready.places(BY_VALUE).view_as(ready.maps)
+        places = batch.places(BY_VALUE).view_as(batch.maps)
         explained = places < self.count if self.side == "most" else places >= places[0].numel() - self.count
-        return explained & (_numbers(ready, self.draw) <= self.probability)
+        return explained & (_numbers(batch, self.draw) <= self.probability)
 
 
-def _numbers(ready: PreparedBatch, draw: int) -> Tensor:
+def _numbers(batch: Batch, draw: int) -> Tensor:
     """Uniform numbers of a draw, (n, h, w); those of the last draw are kept, since its changes follow each other."""
-    last: dict[int, Tensor] = ready.once("numbers of the last draw", dict)
+    last: dict[int, Tensor] = batch.once("numbers of the last draw", dict)
     if draw not in last:
         last.clear()
-        last[draw] = ready.draws.copies([draw]).uniform("f-fidelity", *ready.maps.shape[1:])
+        last[draw] = batch.draws.copies([draw]).uniform("f-fidelity", *batch.maps.shape[1:])
     return last[draw]
 
 
@@ -165,7 +163,7 @@ def _responses(batch: Batch, outputs: Outputs, points: list[tuple[Change, ...]],
     curve = curve_of(batch, outputs, points, by)
     before = target_score(batch.clean, batch.target, by)
     lost = (before[:, None] - curve).mean(1)
-    return {"value": only(PreparedBatch.of(batch).usable, lost), "curve": curve}
+    return {"value": only(batch.usable, lost), "curve": curve}
 
 
 @metric(
@@ -230,10 +228,9 @@ class CellRemoved:
     grid: int
 
     def images(self, batch: Batch) -> Images:
-        ready = PreparedBatch.of(batch)
-        height, width = ready.x.shape[2:]
+        height, width = batch.x.shape[2:]
         inside = grid_cells(height, width, self.grid) == self.cell
-        return ready.filled(inside.expand_as(ready.maps), "mean", 0)
+        return batch.filled(inside.expand_as(batch.maps), "mean", 0)
 
 
 def cells_of(shape: Sequence[int], *, grid: int, **_: Any) -> list[CellRemoved]:

@@ -17,7 +17,8 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import BadShape, NotApplicable
-from uproar.metrics.registry import Batch, Responses, metric
+from uproar.metrics.changes import Batch
+from uproar.metrics.registry import Responses, metric
 from uproar.metrics.shape import Sign, magnitudes, where_defined
 from uproar.removal.order import ranks
 from uproar.seeds import Draws
@@ -201,7 +202,6 @@ def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
 @metric(
     true_to="data",
     name="pointing_game:torchray",
-    variant_of="pointing_game",
     higher_is_better=True,
     low=0,
     high=1,
@@ -224,7 +224,6 @@ def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses
 
 @metric(
     name="pointing_game:coherency",
-    variant_of="pointing_game",
     true_to="data",
     **_COHERENCY,
     needs=BOXES,
@@ -244,7 +243,6 @@ def pointing_game_coherency(batch: Batch) -> Responses:
 
 @metric(
     name="iou:coherency",
-    variant_of="iou",
     true_to="data",
     uses="values",
     **_COHERENCY,

@@ -1,4 +1,4 @@
-"""The model's outputs to all changed images that some metrics ask for, each shown once; then the metrics.
+"""What the model says of changed images, each shown once; and what metrics make of it.
 
 responses, shown = evaluate(calls, batch)         # one batch at a time, as many as there are
 everything = joined([responses_1, responses_2])   # by metric
@@ -11,8 +11,9 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,23 +21,25 @@ from uproar.batches import spans
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call
 from uproar.guard import guarded_call, is_builtin, private_copy
-from uproar.metrics.changes import PreparedBatch, Removed, Unchanged
+from uproar.metrics.changes import Batch, Change, Outputs, Removed, Unchanged
 from uproar.metrics.registry import (
     SHOWN,
-    Batch,
-    Change,
-    Outputs,
     Responses,
+    bound,
     data_set_statistic,
+    fact_of,
     fine_tuning_of,
     metrics,
     read_metric,
 )
 from uproar.models.forward import borrowed, forward
 from uproar.models.memory_budget import rows_within_budget
-from uproar.models.output_kind import assumed_output, require_kind
+from uproar.models.output_kind import assumed_output, is_predicted, probabilities, require_kind
+from uproar.statistics.areas import area
 from uproar.training import FineTuning, predict
-from uproar.types import Images, Kind
+from uproar.types import Images, Kind, Labels
+
+By = Literal["probability", "accuracy", "logit"]
 
 ROWS = 128
 """Images per forward pass: larger ones are slower on a CPU."""
@@ -50,6 +53,10 @@ _OUTPUTS: dict[Kind, str] = {
 FEW = 500
 """Below this many images, a step of 0.01 in accuracy is fewer than five of them."""
 
+LEAST_CHANGE = 1e-6
+"""The change of a regression's value from the image to the fully removed one, as a share of the larger of the two, up
+to which there is nothing to normalise by."""
+
 
 def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dict[str, Responses], int]:
     """What each metric says of each image of a batch, by `str(call)`, and the number of images shown to the model.
@@ -58,24 +65,79 @@ def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dic
     images are not shown again. Metrics with a fine-tuned judge ask that one instead.
     """
     _check(batch)
+    by_judge: dict[FineTuning | None, list[Call]] = {}
     for call in calls:
         check_kind(call)
+        by_judge.setdefault(fine_tuning_of(str(call)), []).append(call)
     responses: dict[str, Responses] = {}
     total = 0
-    for tuning, own in _by_judge(calls).items():
-        judged = batch if tuning is None else _fine_tuned(batch, tuning, own[0])
-        some, shown = _evaluate(own, judged, rows)
-        responses |= some
+    for tuning, judged in by_judge.items():
+        # what a batch remembers is forgotten with this one
+        judge = dataclasses.replace(batch) if tuning is None else _fine_tuned(batch, tuning, judged[0])
+        changes = [change for call in judged for change in _changes(call, tuple(batch.x.shape[1:]))]
+        with borrowed(judge.model):
+            outputs, shown = outputs_by_change(judge, changes, rows)
+            responses |= {str(call): _respond(call, judge, outputs) for call in judged}
         total += shown + (0 if tuning is None else len(batch.x))
+        total += round(sum(_shown_beside(call, responses[str(call)]) for call in judged))
     return {str(call): responses[str(call)] for call in calls}, total
 
 
-def _by_judge(calls: Iterable[Call]) -> dict[FineTuning | None, list[Call]]:
-    """Metrics by the network that judges: the explained one (None), or a fine-tuned copy."""
-    groups: dict[FineTuning | None, list[Call]] = {}
-    for call in calls:
-        groups.setdefault(fine_tuning_of(str(call)), []).append(call)
-    return groups
+def outputs_by_change(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[Outputs, int]:
+    """The model's outputs by change, (n, k) each, and how many images it was shown."""
+    wanted = list(dict.fromkeys(changes))
+    fresh = [change for change in wanted if not isinstance(change, Unchanged)]
+    outputs: dict[Change, Tensor] = {c: batch.clean for c in wanted if isinstance(c, Unchanged)}
+    n, k = batch.clean.shape
+    table = torch.empty(len(fresh), n, k, dtype=batch.clean.dtype)
+    with torch.inference_mode():
+        for part, where in _parts(batch, rows):
+            size, each = len(part.x), max(1, rows // len(part.x))
+            # Written in place, since fresh memory costs as much as a small network.
+            images = part.pixels.repeat(min(each, len(fresh)), 1, 1, 1)
+            images = images.contiguous(memory_format=torch.channels_last)
+            held: list[Change | None] = [None] * each
+            for some in spans(len(fresh), each):
+                changes = fresh[some]
+                for i, change in enumerate(changes):
+                    _write(change, held[i], part, images[i * size : (i + 1) * size])
+                    held[i] = change
+                answer = asked(batch, images[: len(changes) * size])
+                table[some, where] = answer.view(len(changes), size, k).to(table)
+    outputs.update(zip(fresh, table, strict=True))
+    return outputs, len(fresh) * n
+
+
+def asked(batch: Batch, x: Images) -> Tensor:
+    """The model's outputs to images."""
+    return forward(batch.model, x.contiguous(memory_format=torch.channels_last))
+
+
+def _parts(batch: Batch, rows: int) -> Iterator[tuple[Batch, slice]]:
+    """The batch in parts of at most `rows` images."""
+    if len(batch.x) <= rows:
+        yield batch, slice(0, len(batch.x))
+        return
+    by_image = ("x", "target", "maps", "clean", "draws", "truth", "boxed")
+    known: dict[str, Any] = {name: value for name in by_image if (value := getattr(batch, name)) is not None}
+    for where in spans(len(batch.x), rows):
+        yield dataclasses.replace(batch, **{name: value[where] for name, value in known.items()}), where
+
+
+def _write(change: Change, held: Change | None, batch: Batch, images: Images) -> None:
+    """Change the images into a place that holds those of another change, or none yet."""
+    cls = type(change)
+    if not is_builtin(change):  # one of the user gets a batch that only classes of its module share
+        own = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
+        owner = f"The change {cls.__name__} of a metric"
+        images.copy_(guarded_call(owner, change.images, [own], model=batch.model))
+    elif isinstance(change, Removed):
+        if isinstance(held, Removed) and change.follows(held, batch.maps[0].numel()):
+            change.moved(batch, images, held)
+        else:
+            change.into(batch, images)
+    else:
+        images.copy_(change.images(batch))
 
 
 def _fine_tuned(batch: Batch, tuning: FineTuning, call: Call) -> Batch:
@@ -89,21 +151,6 @@ def _fine_tuned(batch: Batch, tuning: FineTuning, call: Call) -> Batch:
     return dataclasses.replace(batch, model=model, clean=predict(model, batch.x, rows_within_budget(ROWS)))
 
 
-def _evaluate(calls: Sequence[Call], batch: Batch, rows: int) -> tuple[dict[str, Responses], int]:
-    """The same for metrics that ask one network."""
-    shape = tuple(batch.x.shape[1:])
-    bound = {call: metrics[call.name].bind(**dict(call.options)) for call in calls}
-    asked: dict[Change, None] = {}
-    for call, options in bound.items():
-        asked.update(dict.fromkeys(_changes(call, shape, options)))
-    ready = PreparedBatch.of(batch)
-    with borrowed(batch.model):
-        outputs, shown = outputs_by_change(ready, asked, rows)
-        responses = {str(call): _respond(call, ready, outputs, bound[call]) for call in calls}
-    beside = sum(_shown_beside(responses[str(call)], call, options) for call, options in bound.items())
-    return responses, shown + round(beside)
-
-
 def check_kind(call: Call) -> None:
     """Refuse a metric that does not serve the kind of the outputs, by name and with the reason."""
     kinds, kind = metrics[call.name].facts["kinds"], assumed_output().kind
@@ -111,93 +158,10 @@ def check_kind(call: Call) -> None:
     require_kind(call.name, kinds, kind, why)
 
 
-def outputs_by_change(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[Outputs, int]:
-    """The model's outputs by change, (n, k) each, and how many images it was shown."""
-    wanted = list(dict.fromkeys(changes))
-    fresh = [change for change in wanted if not isinstance(change, Unchanged)]
-    outputs: dict[Change, Tensor] = {c: batch.clean for c in wanted if isinstance(c, Unchanged)}
-    n, k = batch.clean.shape
-    table = torch.empty(len(fresh), n, k, dtype=batch.clean.dtype)
-    with torch.inference_mode():
-        for part, where in _parts(PreparedBatch.of(batch), rows):
-            size, each = len(part.x), max(1, rows // len(part.x))
-            # Written in place, since fresh memory costs as much as a small network.
-            images = part.pixels.repeat(min(each, len(fresh)), 1, 1, 1)
-            images = images.contiguous(memory_format=torch.channels_last)
-            held: list[Change | None] = [None] * each
-            for some in spans(len(fresh), each):
-                changes = fresh[some]
-                for i, change in enumerate(changes):
-                    _write(change, held[i], part, images[i * size : (i + 1) * size])
-                    held[i] = change
-                answer = _forward(batch, images[: len(changes) * size])
-                table[some, where] = answer.view(len(changes), size, k).to(table)
-    outputs.update(zip(fresh, table, strict=True))
-    return outputs, len(fresh) * n
-
-
-def joined(parts: Sequence[dict[str, Responses]]) -> dict[str, Responses]:
-    """Responses of several batches as if they had been one."""
-    return {
-        name: {key: torch.cat([part[name][key] for part in parts]) for key in first} for name, first in parts[0].items()
-    }
-
-
-def summarise(call: Call, responses: Responses) -> dict[str, Any]:
-    """The metric's number for all images together, how many there are, and for how many it is not defined.
-
-    It is the mean over the images where it is defined, or the statistic of the data set where a metric has one; where
-    that is undefined, so it is for every image.
-    """
-    entry = metrics[call.name]
-    value = responses["value"]
-    defined = responses.get("defined", torch.isfinite(value)).bool()
-    n, used = len(value), int(defined.sum())
-    note = ""
-    if entry.facts.get("statistic") is not None:
-        options = entry.bind(**dict(call.options))
-        number = data_set_statistic(call, [responses])[0] if used else math.nan
-        if used < FEW:
-            note = f"a statistic of {used} images together"
-            if options.get("by") == "accuracy":
-                note += f": one image is {1 / max(used, 1):.2g} of the accuracy"
-        if math.isnan(number):
-            used = 0
-            note = "; ".join(filter(None, (note, "the statistic of these images together is undefined")))
-    else:
-        number = float(value[defined].double().mean()) if used else math.nan
-    kind = assumed_output().kind
-    if kind == "softmax" or entry.facts["asks"] is None:
-        return {"value": number, "n": n, "nan": n - used, "note": note}
-    note = "; ".join(filter(None, (note, _OUTPUTS[kind])))
-    return {"value": number, "n": n, "nan": n - used, "note": note, "output": kind}
-
-
-def has_curve(call: Call) -> bool:
-    """Whether the metric's responses contain a curve."""
-    return metrics[call.name].facts.get("axis") is not None
-
-
-def fractions_of(call: Call, shape: Sequence[int]) -> tuple[float, ...]:
-    """Where the points of the metric's curves lie, for images of shape (c, h, w)."""
-    entry = metrics[call.name]
-    axis = entry.facts.get("axis")
-    if axis is None:
-        known = ", ".join(sorted(name for name in metrics if metrics[name].facts.get("axis")))
-        raise BadInput(f"{call.name} has no curve; these have: {known}.")
-    return tuple(axis.points(tuple(shape), **entry.bind(**dict(call.options))))
-
-
 def _check(batch: Batch) -> None:
     n = len(batch.x)
-    lengths = {
-        "target": len(batch.target),
-        "maps": len(batch.maps),
-        "clean": len(batch.clean),
-        "draws": len(batch.draws),
-    }
-    for name, length in lengths.items():
-        if length != n:
+    for name in ("target", "maps", "clean", "draws"):
+        if (length := len(getattr(batch, name))) != n:
             raise BadShape(f"There are {n} images but {length} rows of {name}.")
     if n == 0:
         raise BadInput("There are no images: give at least one.")
@@ -208,50 +172,9 @@ def _check(batch: Batch) -> None:
         )
 
 
-def _parts(batch: PreparedBatch, rows: int) -> Iterator[tuple[PreparedBatch, slice]]:
-    """The batch in parts of at most `rows` images."""
-    if len(batch.x) <= rows:
-        yield batch, slice(0, len(batch.x))
-        return
-    for where in spans(len(batch.x), rows):
-        changes: dict[str, Any] = {
-            name: getattr(batch, name)[where] for name in ("x", "target", "maps", "clean", "draws")
-        }
-        for name in ("truth", "boxed"):
-            known = getattr(batch, name)
-            changes[name] = None if known is None else known[where]
-        yield PreparedBatch.of(dataclasses.replace(batch, **changes)), where
-
-
-def _write(change: Change, held: Change | None, batch: PreparedBatch, images: Images) -> None:
-    """Change the images into a place that holds those of another change, or none yet."""
-    if not is_builtin(change):
-        images.copy_(_changed_by_user(change, batch))
-    elif isinstance(change, Removed):
-        if isinstance(held, Removed) and change.follows(held, batch.maps[0].numel()):
-            change.moved(batch, images, held)
-        else:
-            change.into(batch, images)
-    else:
-        images.copy_(change.images(batch))
-
-
-def _changed_by_user(change: Change, batch: PreparedBatch) -> Images:
-    """Images changed by a class of the user, which gets a batch that only classes of its module share."""
-    cls = type(change)
-    own = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
-    changed: Images = guarded_call(f"The change {cls.__name__} of a metric", change.images, [own], model=batch.model)
-    return changed
-
-
-def _forward(batch: Batch, x: Images) -> Tensor:
-    """The model's outputs."""
-    return forward(batch.model, x.contiguous(memory_format=torch.channels_last))
-
-
-def _respond(call: Call, batch: Batch, outputs: Outputs, options: dict[str, Any]) -> Responses:
+def _respond(call: Call, batch: Batch, outputs: Outputs) -> Responses:
     """What a metric says of each image; one of the user gets copies."""
-    entry = metrics[call.name]
+    entry, options = bound(call)
     given = [batch, outputs] if len(entry.inputs) > 1 else [batch]
     owner = f"The metric {entry.name}"
     responses = guarded_call(owner, entry.function, given, options, batch.model)
@@ -267,12 +190,18 @@ def _respond(call: Call, batch: Batch, outputs: Outputs, options: dict[str, Any]
     return responses
 
 
-def _changes(call: Call, shape: Sequence[int], options: dict[str, Any]) -> Sequence[Change]:
+def _changes(call: Call, shape: Sequence[int]) -> Sequence[Change]:
     """The changes of images of a shape that a metric asks for."""
-    asks = metrics[call.name].facts.get("asks")
-    if asks is None:
-        return ()
-    return guarded_call(f"The metric {call.name}", asks, [tuple(shape)], options)
+    entry, options = bound(call)
+    asks = entry.facts.get("asks")
+    return () if asks is None else guarded_call(f"The metric {call.name}", asks, [tuple(shape)], options)
+
+
+def _shown_beside(call: Call, responses: Responses) -> float:
+    """Images that a metric showed beside those it asked for: counted by itself, or as it declares."""
+    if SHOWN in responses:
+        return float(responses[SHOWN].sum())
+    return (fact_of(str(call), "forwards") or 0) * len(responses["value"])
 
 
 def images_shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
@@ -282,24 +211,122 @@ def images_shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _images_shown(names: tuple[str, ...], shape: tuple[int, int, int], versions: tuple[Any, ...]) -> float:
-    changes, more = set(), 0.0
-    for name in names:
-        call = read_metric(name)
-        entry = metrics[call.name]
-        options = entry.bind(**dict(call.options))
-        judge = fine_tuning_of(name)
-        changes |= {(judge, change) for change in _changes(call, shape, options)}
-        more += _beside(call, options)
-    return len(changes) + more
+    changes = {(fine_tuning_of(name), change) for name in names for change in _changes(read_metric(name), shape)}
+    return len(changes) + float(sum(fact_of(name, "forwards") or 0 for name in names))
 
 
-def _shown_beside(responses: Responses, call: Call, options: dict[str, Any]) -> float:
-    """Images that a metric showed beside those it asked for: counted by itself, or as it declares."""
-    if SHOWN in responses:
-        return float(responses[SHOWN].sum())
-    return _beside(call, options) * len(responses["value"])
+# from responses to numbers
 
 
-def _beside(call: Call, options: dict[str, Any]) -> float:
-    forwards = metrics[call.name].facts.get("forwards", 0)
-    return forwards(**options) if callable(forwards) else forwards
+def joined(parts: Sequence[dict[str, Responses]]) -> dict[str, Responses]:
+    """Responses of several batches as if they had been one."""
+    return {
+        name: {key: torch.cat([part[name][key] for part in parts]) for key in first} for name, first in parts[0].items()
+    }
+
+
+def summarise(call: Call, responses: Responses) -> dict[str, Any]:
+    """The metric's number for all images together, how many there are, and for how many it is not defined.
+
+    It is the mean over the images where it is defined, or the statistic of the data set where a metric has one; where
+    that is undefined, so it is for every image.
+    """
+    entry, options = bound(call)
+    value = responses["value"]
+    defined = responses.get("defined", torch.isfinite(value)).bool()
+    n, used = len(value), int(defined.sum())
+    note = ""
+    if entry.facts.get("statistic") is not None:
+        number = data_set_statistic(call, [responses])[0] if used else math.nan
+        if used < FEW:
+            note = f"a statistic of {used} images together"
+            if options.get("by") == "accuracy":
+                note += f": one image is {1 / max(used, 1):.2g} of the accuracy"
+        if math.isnan(number):
+            used = 0
+            note = "; ".join(filter(None, (note, "the statistic of these images together is undefined")))
+    else:
+        number = float(value[defined].double().mean()) if used else math.nan
+    kind = assumed_output().kind
+    output = {}
+    if kind != "softmax" and entry.facts["asks"] is not None:
+        note, output = "; ".join(filter(None, (note, _OUTPUTS[kind]))), {"output": kind}
+    return {"value": number, "n": n, "nan": n - used, "note": note, **output}
+
+
+def has_curve(call: Call) -> bool:
+    """Whether the metric's responses contain a curve."""
+    return metrics[call.name].facts.get("axis") is not None
+
+
+def fractions_of(call: Call, shape: Sequence[int]) -> tuple[float, ...]:
+    """Where the points of the metric's curves lie, for images of shape (c, h, w)."""
+    entry, options = bound(call)
+    if not has_curve(call):
+        known = ", ".join(sorted(name for name in metrics if metrics[name].facts.get("axis")))
+        raise BadInput(f"{call.name} has no curve; these have: {known}.")
+    return tuple(entry.facts["axis"].points(tuple(shape), **options))
+
+
+# from the model's outputs to numbers per image, for metrics
+
+
+def target_score(outputs: Tensor, target: Labels, by: By) -> Tensor:
+    """The target's probability or logit, or whether it is predicted, for outputs (..., n, k): (..., n).
+
+    The logit of a regression is its value.
+    """
+    if by == "accuracy":
+        return is_predicted(outputs, target).double()
+    scores = probabilities(outputs) if by == "probability" else outputs.double()
+    return scores.gather(-1, target.expand(scores.shape[:-1])[..., None])[..., 0]
+
+
+def curve_of(
+    batch: Batch,
+    outputs: Outputs,
+    points: Sequence[Sequence[Change]],
+    by: By = "probability",
+    blank: Sequence[Change] = (),
+) -> Tensor:
+    """One number per image and point, (n, points): the mean over the changes of the point.
+
+    A regression has no probability: there it is the value, on a scale on which the image has 1 and `blank`, the changes
+    that remove all of it, 0.
+    """
+    if by == "probability" and follows_values():
+        values = _means(batch, outputs, points, "logit")
+        return normalised(batch, outputs, values, blank)
+    return _means(batch, outputs, points, by)
+
+
+def _means(batch: Batch, outputs: Outputs, points: Sequence[Sequence[Change]], by: By) -> Tensor:
+    scores = target_score(torch.stack([outputs[change] for point in points for change in point]), batch.target, by)
+    return torch.stack([part.mean(0) for part in scores.split([len(point) for point in points])], 1)
+
+
+def follows_values() -> bool:
+    """Whether the outputs are those of a regression: its value takes the place of a probability."""
+    return assumed_output().kind == "regression"
+
+
+def normalised(batch: Batch, outputs: Outputs, values: Tensor, blank: Sequence[Change]) -> Tensor:
+    """Values (n, ...) as shares of the change from the fully removed image, 0, to the image, 1; NaN where none is."""
+    if not blank:
+        raise NotApplicable("it follows a probability, and a regression has none")
+    whole = target_score(batch.clean, batch.target, "logit")
+    empty = _means(batch, outputs, [blank], "logit")[:, 0]
+    shape = (-1, *[1] * (values.dim() - 1))
+    change = (whole - empty).view(shape)
+    defined = change.abs() > LEAST_CHANGE * torch.maximum(whole.abs(), empty.abs()).view(shape)
+    return only(defined, (values - empty.view(shape)) / change)
+
+
+def area_of(fractions: Sequence[float], values: Tensor) -> Tensor:
+    """Mean height of each curve, (n,)."""
+    return torch.from_numpy(np.asarray(area(np.asarray(fractions), values.numpy())))
+
+
+def only(defined: Tensor, values: Tensor) -> Tensor:
+    """The values where they are defined, NaN elsewhere."""
+    return torch.where(defined, values, torch.nan)

@@ -9,21 +9,21 @@ which the bootstrap repeats: such a number is not a mean over images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from uproar.errors import BadInput
 from uproar.expression import Call, parse
 from uproar.guard import guarded_call
+from uproar.metrics.changes import Change
 from uproar.registry import Entry, Registry
-from uproar.seeds import Draws
 from uproar.statistics.bootstrap import resampled_images
 from uproar.training.finetune import FineTuning
-from uproar.types import KINDS, Images, Kind, Labels, Maps
+from uproar.types import KINDS, Kind
 
 
 @dataclass(frozen=True)
@@ -93,44 +93,6 @@ QUESTIONS: dict[TrueTo, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Some images with their maps, and what surrounds them."""
-
-    model: nn.Module
-    x: Images
-    target: Labels
-    """The class whose score is followed."""
-    maps: Maps
-    clean: Tensor
-    """The model's outputs to the unchanged images, (n, k), as the model gives them (logits)."""
-    draws: Draws
-    mean: Tensor | None = None
-    """Mean colour of the training images, (c,)."""
-    truth: Tensor | None = None
-    """The important pixels, (n, h, w) bool, where they are known; those in the boxes where only boxes are."""
-    explain: Callable[[nn.Module, Images, Labels, Draws], Maps] | None = None
-    """Makes maps of other images or of another model, where the maps came from an estimator."""
-    train: Tensor | None = None
-    """Training images, for fills that draw from them."""
-    boxed: Tensor | None = None
-    """The pixels in the boxes around what is important, (n, h, w) bool, where boxes are known."""
-    fine_tuned: Callable[[FineTuning], nn.Module] | None = None
-    """Copies of the model, fine-tuned on the training images, where these are known; each is made once."""
-
-
-@runtime_checkable
-class Change(Protocol):
-    """One way of changing images; equal changes are made and shown to the model once. Must be hashable."""
-
-    def images(self, batch: Batch) -> Images:
-        """The changed images."""
-
-
-Outputs = Mapping[Change, Tensor]
-"""The model's outputs by change, (n, k) each."""
-
-
 def metric(
     *,
     higher_is_better: bool,
@@ -145,7 +107,6 @@ def metric(
     statistic: Callable[..., float] | None = None,
     needs: str = "",
     describes: bool = False,
-    variant_of: str = "",
     uses: Uses | Callable[..., Uses] = "order",
     true_to: TrueTo = "",
     axis: Axis | None = None,
@@ -160,41 +121,21 @@ def metric(
     `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of
     images shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random
     map gets; `statistic(responses, **options)` is the statistic of a data set where that is not the mean of `value`;
-    `describes` is true of a metric that only says what a map looks like; `variant_of` names the metric of which it is
-    another form, e.g. as released code computes it; `uses` (or `uses(**options)`) says whether the
+    `describes` is true of a metric that only says what a map looks like; `uses` (or `uses(**options)`) says whether the
     values of the map count or only the order of its pixels; `true_to` which question it answers (`QUESTIONS`);
     `axis` says what the points of `curve` mean; `trace` is the statistic of a data set as a curve;
     `fine_tuning(**options)` says how the network is fine-tuned that judges: a metric that declares it gets a batch
     whose `model` and `clean` are those of the fine-tuned copy; `kinds` are the kinds of model outputs that it serves:
-    by default all where it asks the model nothing, else those of a softmax.
+    by default all where it asks the model nothing, else those of a softmax. A name such as `road:gradcam` says that it
+    is another form of `road`, e.g. as released code computes it.
     """
-    facts: dict[str, Any] = {
-        "higher_is_better": higher_is_better,
-        "low": low,
-        "high": high,
-        "chance": chance,
-        "biases": biases,
-        "paper": paper,
-        "formula": formula,
-        "asks": asks,
-        "forwards": forwards,
-        "statistic": statistic,
-        "needs": needs,
-        "describes": describes,
-        "variant_of": variant_of,
-        "uses": uses,
-        "true_to": true_to,
-        "axis": axis,
-        "trace": trace,
-        "kinds": kinds or (KINDS if asks is None and not forwards else ("softmax",)),
-        "fine_tuning": fine_tuning,
-        "version": version,
-    }
+    facts = {fact: value for fact, value in locals().items() if fact != "name"}
+    facts["kinds"] = kinds or (KINDS if asks is None and not forwards else ("softmax",))
 
     def keep(function: Callable) -> Callable:
         entry = Entry("metric", name or function.__name__, function)
         for given in entry.inputs:
-            if given not in ("batch", "outputs", "seen"):  # `seen`: the name of outputs in earlier plug-ins
+            if given not in ("batch", "outputs"):
                 raise BadInput(f"{entry.name}: a metric takes batch, outputs and options after a *, not {given!r}.")
         metrics.add(entry.name, function, **facts)
         return function
@@ -207,46 +148,53 @@ def read_metric(text: str) -> Call:
     call = parse(text)
     if call.args:
         raise BadInput(f"The metric {call.name!r} takes options such as steps=50, not {call.args[0]}.")
-    metrics[call.name].bind(**dict(call.options))
+    bound(call)
     return call
 
 
+def bound(call: Call) -> tuple[Entry, dict[str, Any]]:
+    """The metric of a call and all its options, those that are not given at their defaults."""
+    entry = metrics[call.name]
+    return entry, entry.bind(**dict(call.options))
+
+
+def fact_of(metric: str, name: str) -> Any:
+    """A fact of a metric; of one that depends on the options of the text (`uses`, `fine_tuning`), what it is there."""
+    entry, options = bound(read_metric(metric))
+    fact = entry.facts.get(name)
+    return fact(**options) if callable(fact) else fact
+
+
 def family_of(name: str) -> str:
-    """The metric of which a registered one is another form (`variant_of`); its own name where it is none."""
-    return str(metrics[name].facts["variant_of"]) or name
+    """The metric of which one is another form, as `road` of `road:gradcam`; its own name where it is none."""
+    return name.partition(":")[0]
 
 
 def judges(metric: str) -> bool:
     """Whether a metric says that a map is good, and not only what it looks like."""
-    return not metrics[read_metric(metric).name].facts["describes"]
+    return not fact_of(metric, "describes")
 
 
 def uses_order(metric: str) -> bool:
     """Whether only the order of a map's pixels counts, with the options of the text."""
-    call = read_metric(metric)
-    entry = metrics[call.name]
-    uses = entry.facts["uses"]
-    return (uses(**entry.bind(**dict(call.options))) if callable(uses) else uses) == "order"
+    return bool(fact_of(metric, "uses") == "order")
 
 
 def fine_tuning_of(metric: str) -> FineTuning | None:
     """How the network is fine-tuned that judges by a metric; None where it is the explained one."""
-    call = read_metric(metric)
-    entry = metrics[call.name]
-    tuning = entry.facts.get("fine_tuning")
-    return None if tuning is None else tuning(**entry.bind(**dict(call.options)))
+    tuning: FineTuning | None = fact_of(metric, "fine_tuning")
+    return tuning
 
 
 def sign_of(metric: str) -> int:
     """1 where higher values of a metric are better, −1 where lower ones are."""
-    return 1 if metrics[read_metric(metric).name].facts["higher_is_better"] else -1
+    return 1 if fact_of(metric, "higher_is_better") else -1
 
 
 def data_set_statistic(named: Call, samples: Iterable[Responses]) -> list[float]:
     """The statistic of a data set that a metric declares (`statistic=`), for each of some samples of responses."""
-    entry = metrics[named.name]
-    compute, options = entry.facts["statistic"], entry.bind(**dict(named.options))
-    owner = f"The metric {entry.name}"
+    entry, options = bound(named)
+    compute, owner = entry.facts["statistic"], f"The metric {entry.name}"
     return [float(guarded_call(owner, compute, [sample], options)) for sample in samples]
 
 

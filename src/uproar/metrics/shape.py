@@ -14,7 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.metrics.registry import Batch, Responses, metric
+from uproar.metrics.changes import Batch
+from uproar.metrics.registry import Responses, metric
 from uproar.removal.order import ranks, removed_at, tie_share
 from uproar.types import Maps
 

@@ -17,10 +17,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.metrics.changes import Above, PreparedBatch, Thresholded, with_values
-from uproar.metrics.curves import By, area_of, curve_of, follows_values, only, target_score
-from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested
-from uproar.metrics.registry import Axis, Batch, Change, Outputs, Responses, Trace, metric
+from uproar.metrics.changes import Above, Batch, Change, Outputs, Thresholded
+from uproar.metrics.curves import Points, blank_point, flat, nested
+from uproar.metrics.probe import By, area_of, curve_of, follows_values, only, target_score
+from uproar.metrics.registry import Axis, Responses, Trace, metric
 from uproar.removal import count
 from uproar.types import KINDS, WITH_PROBABILITIES
 
@@ -121,8 +121,7 @@ def sound_responses(
     blank: Sequence[Change] = (),
 ) -> Responses:
     """The score and the attribution included at each step, and the soundness of each image by itself."""
-    ready = PreparedBatch.of(batch)
-    included = included_at(ready.values("max"), kept)
+    included = included_at(batch.values("max"), kept)
     score = curve_of(batch, outputs, points, by, blank)
     alone = sound_shares(_steps_of(score), score, included, rule)
     value = only(defined, at_levels(score, alone, level))
@@ -139,7 +138,7 @@ def _hidden(shape: Sequence[int], steps: int) -> list[int]:
 
 
 def _points(shape: Sequence[int], *, steps: int, fill: str, **_: Any) -> Points:
-    return nested(shape, "least", _hidden(shape, steps), fill, None)
+    return nested(shape, "least", _hidden(shape, steps), fill)
 
 
 def _of_data_set(responses: Mapping[str, Tensor], *, level: Level, epsilon: float, by: By, **_: Any) -> float:
@@ -204,7 +203,7 @@ def soundness(
     shape = tuple(batch.x.shape[1:])
     points = _points(shape, steps=steps, fill=fill)
     kept = [shape[1] * shape[2] - k for k in _hidden(shape, steps)]
-    blank, defined = blank_point(shape, fill=fill), with_values(batch.maps)
+    blank, defined = blank_point(shape, fill=fill), batch.with_values
     return sound_responses(batch, outputs, points, kept, by, Rule(epsilon), level, defined, blank)
 
 
@@ -282,7 +281,7 @@ def completeness(
     map's maximum, which suits maps of any scale.
     """
     values = accuracy_lost(batch, outputs, ratios, fill, by, threshold)
-    defined = PreparedBatch.of(batch).usable if threshold == "absolute" else with_values(batch.maps)
+    defined = batch.usable if threshold == "absolute" else batch.with_values
     return {"value": only(defined, area_of(ratios, values)), "curve": values}
 
 
@@ -291,7 +290,7 @@ SOCO_RATIOS = tuple(i / 100 for i in range(98, 2, -1))
 
 
 def _soco_points(shape: Sequence[int], *, fill: str, **_: Any) -> Points:
-    return nested(shape, "least", [int(shape[1] * shape[2] * r) for r in SOCO_RATIOS], fill, None)
+    return nested(shape, "least", [int(shape[1] * shape[2] * r) for r in SOCO_RATIOS], fill)
 
 
 def _soco_rule(epsilon: float, gate: float) -> Rule:
@@ -314,7 +313,6 @@ def soco_curve(
 @metric(
     true_to="model",
     name="soundness:soco",
-    variant_of="soundness",
     uses="values",
     higher_is_better=True,
     low=0,
@@ -344,14 +342,13 @@ def soundness_soco(
     features = shape[1] * shape[2]
     kept = [features - int(features * r) for r in SOCO_RATIOS]
     points, rule = _soco_points(shape, fill=fill), _soco_rule(epsilon, gate)
-    usable = PreparedBatch.of(batch).usable
+    usable = batch.usable
     return sound_responses(batch, outputs, points, kept, by, rule, level, usable)
 
 
 @metric(
     true_to="model",
     name="completeness:soco",
-    variant_of="completeness",
     uses="values",
     higher_is_better=True,
     low=-1,
@@ -367,4 +364,4 @@ def soundness_soco(
 def completeness_soco(batch: Batch, outputs: Outputs, *, ratios: Ratios = TENTHS, fill: str = "linear") -> Responses:
     """Completeness as in its released code: maps without values count, and remove nothing."""
     values = accuracy_lost(batch, outputs, ratios, fill, "accuracy")
-    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
+    return {"value": only(batch.usable, values.mean(1)), "curve": values}

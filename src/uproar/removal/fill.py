@@ -53,7 +53,7 @@ def weighted_windows(x: Tensor, kernel: Tensor, dim: int) -> Tensor:
     return (x.unfold(dim, len(kernel), 1) * kernel).sum(-1)
 
 
-fills = Registry("fill", "uproar.fills", ("uproar.metrics.insertion_deletion",))
+fills = Registry("fill", "uproar.fills", ("uproar.metrics.curves",))
 
 Size = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]

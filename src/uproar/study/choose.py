@@ -35,7 +35,7 @@ from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, families, read_chain, require_maps
 from uproar.expression import parse
-from uproar.metrics.curves import follows_values
+from uproar.metrics.probe import follows_values
 from uproar.metrics.registry import CHECKS, fine_tuning_of
 from uproar.models.output_kind import assuming_output
 from uproar.notebook import NotebookLine
