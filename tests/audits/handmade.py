@@ -88,9 +88,6 @@ class Handmade(registry.StudyEvidence):
     def answers(self, protocol, estimator, fraction, seed):
         raise NotApplicable("no answers were made up")
 
-    def base_answers(self, seed):
-        raise NotApplicable("no base network was made up")
-
     def responses(self, metric, estimator, seed):
         return self._responses[metric, estimator, seed]
 

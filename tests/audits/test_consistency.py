@@ -8,7 +8,7 @@ from scipy import stats
 
 from tests.audits.handmade import Handed, Handmade
 from uproar import Study
-from uproar.audits.consistency import KINDS, SETTINGS, consistency, settings, window_of
+from uproar.audits.agreement import KINDS, SETTINGS, consistency, settings, window_of
 from uproar.audits.registry import read_audit, studies_of
 from uproar.errors import NotApplicable
 

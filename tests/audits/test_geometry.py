@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.audits.handmade import Handed, Handmade
-from uproar.audits.geometry import geometry
+from uproar.audits.holes import geometry
 
 PIXELS = {0.3: [0.90, 0.91, 0.89], 0.7: [0.80, 0.81, 0.79]}
 

@@ -9,8 +9,7 @@ from scipy import stats
 
 import uproar
 from tests.audits.handmade import Handed, Handmade
-from uproar.audits.reliability import JUDGES, contradictions, reliability, sides_of
-from uproar.audits.values_per_image import advantage, values_per_image
+from uproar.audits.agreement import JUDGES, advantage, contradictions, reliability, sides_of, values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics import registry
 from uproar.statistics.metric_pairs import both_ways, pairwise

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import uproar
-from uproar.audits.spurious import state
+from uproar.audits.holes import place_state as state
 from uproar.estimators.control import label_cue
 from uproar.removal import removed_at
 from uproar.statistics.intervals import Interval

@@ -20,7 +20,7 @@ from uproar.audits.values import (
     CUT,
     RESAMPLES,
     ChangedCurves,
-    altered,
+    changed_chains,
     hausdorff,
     least_distance,
     mean_distance,
@@ -53,9 +53,9 @@ def _made_up(shift: float, noise: float = 0.001) -> Handmade:
         ("random", False),
         ("partial", True),
     ):
-        for how, sign in (("remove_values", -1), ("introduce_values", 1)):
+        for how, sign in (("removed", -1), ("introduced", 1)):
             curve = 0.5 + sign * shift + noise * draws.normal(size=(6, 3))
-            responses["road", altered("ig", how, scheme, clip), 0] = {"value": curve.mean(1), "curve": curve}
+            responses["road", changed_chains("ig", scheme, clip)[how], 0] = {"value": curve.mean(1), "curve": curve}
     responses["road", "ig", 0] = {"value": np.full(6, 0.5), "curve": np.full((6, 3), 0.5)}
     return Handmade(responses, axes={"road": AXIS})
 
@@ -112,10 +112,10 @@ def test_the_interval_of_a_distance_covers_what_all_images_have():
 
     def curves(rows: np.ndarray) -> ChangedCurves:
         responses = {("road", "ig", 0): {"value": plain[rows].mean(1), "curve": plain[rows]}}
-        for how, name in (("remove_values", "down"), ("introduce_values", "up")):
+        for how, name in (("removed", "down"), ("introduced", "up")):
             curve = world[name][rows]
             for scheme, clip in variants():
-                responses["road", altered("ig", how, scheme, clip), 0] = {"value": curve.mean(1), "curve": curve}
+                responses["road", changed_chains("ig", scheme, clip)[how], 0] = {"value": curve.mean(1), "curve": curve}
         return ChangedCurves(Handmade(responses, axes={"road": AXIS}))
 
     truth = least_distance(curves(np.arange(400)).three("road", "ig", "constant", True, 0))

@@ -10,18 +10,6 @@ from uproar.audits.registry import (
     read_audit,
     studies_of,
     trials_of,
-    unique_names,
 )
 
-__all__ = [
-    "OWN",
-    "Evidence",
-    "StudyEvidence",
-    "Trials",
-    "audit",
-    "audits",
-    "read_audit",
-    "studies_of",
-    "trials_of",
-    "unique_names",
-]
+__all__ = ["OWN", "Evidence", "StudyEvidence", "Trials", "audit", "audits", "read_audit", "studies_of", "trials_of"]

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.plots import heat_map
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, unique_names
+from uproar.audits.registry import OWN, Evidence, Style, audit, conclude, heat_map, unique_names
 from uproar.errors import NotApplicable
 from uproar.estimators import Chain, read_chain
 from uproar.expression import Call, parse
@@ -62,13 +61,12 @@ def plain_names(study: Study) -> tuple[str, ...]:
 
 def left_out(study: Study) -> tuple[str, ...]:
     """Why some estimators were not filtered, a sentence each."""
-    reasons = []
-    for chain in study.chains:
-        if chain.filters or chain.name.startswith(SMOOTH_CONTROL):
-            reasons.append(f"{chain.name} was left out: it is smooth already.")
-        elif chain.is_direct:
-            reasons.append(f"{chain.name} was left out: it removes without a map to filter.")
-    return tuple(reasons)
+    why = {
+        chain.name: "it removes without a map to filter" if chain.is_direct else "it is smooth already"
+        for chain in study.chains
+        if not _plain(chain)
+    }
+    return tuple(f"{name} was left out: {reason}." for name, reason in why.items())
 
 
 def squared(names: Iterable[str]) -> dict[str, str]:
@@ -92,7 +90,6 @@ def _plain(chain: Chain) -> bool:
 ROAD = "road"
 Sigma = Annotated[float, Field(gt=0)]
 Size = Annotated[int, Field(ge=3)]
-Margin = Annotated[float, Field(gt=0, lt=1)]
 
 
 def _studies(study: Study, *, protocol: str, sigma: float, size: int, road: bool, **_: object) -> Mapping[str, Study]:
@@ -117,7 +114,7 @@ def blur(
     protocol: Literal["roar", "kar"] = "roar",
     sigma: Sigma = 1.0,
     size: Size = 3,
-    margin: Margin = 0.01,
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.01,
     road: bool = True,
 ) -> Finding:
     """Every estimator plain, max-filtered and Gaussian-filtered; random with the same filters is the control.
@@ -131,19 +128,31 @@ def blur(
     road_gained = filter_gains(part.metric_values(ROAD), plain, filters, -1)
     if gained.empty or BASELINE not in table.index:
         raise NotApplicable("no estimator is finished both plain and filtered; see the report's list of problems")
-    rated = Count.of(gained)
-    plots = [_heat_map(part, protocol, plain, filters, rated)]
-    plots += _road_map(part, plain, filters, road_gained)
-    tables = {f"gain by filtering, {protocol} (mean over the curve)": gained}
-    if len(road_gained):
-        tables["gain by filtering, road (area)"] = road_gained
     controls = control_gains(table, filters, sign)
-    tables["controls"] = controls
+    tables = {f"gain by filtering, {protocol} (mean over the curve)": gained}
+    curves = {name: curve.mean() for name, curve in part.curves(protocol).items()}
+    fractions = part.study.fractions
+    counts: dict[str, Count] = {protocol: Count.of(gained)}
+    plots = [_differences(protocol, curves, fractions, plain, filters, counts[protocol], sign < 0)]
+    if len(road_gained):
+        tables["gain by filtering, road (area)"], counts[ROAD] = road_gained, Count.of(road_gained)
+        shares, curves = part.axis(ROAD), {}
+        for name in part.metric_values(ROAD).dropna().index:
+            by_seed = [np.nanmean(part.responses(ROAD, name, s)["curve"], 0) for s in part.study.seeds]
+            curves[name] = pd.Series(np.mean(by_seed, 0), index=shares)
+        common = set(shares) & set(fractions)
+        shown = [t for t in shares if 0 < t < 1 and (t in common or not common)]
+        plots.append(_differences(ROAD, curves, shown, plain, filters, counts[ROAD], True))
+    helped = " and ".join(f"{count} under {judge.upper()}" for judge, count in counts.items())
+    sentence = f"A filter that cannot add information improves {helped}"
+    if len(controls):
+        best = controls.loc[controls["gain"].idxmax()]
+        sentence += f"; smoothness alone ({best['first']}) gains {_in_points(best)} points on random"
     return Finding(
         state(gained, controls, margin),
-        _sentence(protocol, rated, road_gained, controls, table.shape[1]),
+        f"{sentence} ({counted(table.shape[1], 'replicate')}, Holm at 5 %).",
         plots=tuple(plots),
-        tables=tables,
+        tables={**tables, "controls": controls},
         marks=marks(evidence[OWN].verdicts(protocol), table, filters, controls, protocol, sign),
         notes=(
             "Gain is positive where the filtered map is better; the filters see the finished map alone, so what they "
@@ -201,16 +210,6 @@ class Count:
         return f"{self.better} of {counted(self.total, 'estimator')} ({self.worse} get worse, {rest} cannot be told)"
 
 
-def _sentence(protocol: str, rated: Count, road: pd.DataFrame, controls: pd.DataFrame, n: int) -> str:
-    words = f"A filter that cannot add information improves {rated} under {protocol.upper()}"
-    words += f" and {Count.of(road)} under ROAD" if len(road) else ""
-    if len(controls):
-        best = controls.loc[controls["gain"].idxmax()]
-        gain = _in_points(best)
-        words += f"; smoothness alone ({best['first']}) gains {gain} points on random"
-    return f"{words} ({counted(n, 'replicate')}, Holm at 5 %)."
-
-
 def _in_points(row: pd.Series, column: str = "gain") -> str:
     """A difference in hundredths with half the width of its interval, e.g. `-3.1 ± 0.4`."""
     return f"{100 * row[column]:.1f} ± {50 * (row['high'] - row['low']):.1f}"
@@ -221,58 +220,26 @@ def marks(
 ) -> tuple[Mark, ...]:
     """Verdicts of the study that smoothness explains: matched by a smooth random ranking, or turned by a filter."""
     better, worse = ([e for e in own.index[own["side"] == side] if e in table.index] for side in (1, -1))
-    reasons = _matched(own, better, table, controls, sign) | _turned(worse, table, filters, sign)
-    return tuple(Mark(protocol, name, "explained by blur", why) for name, why in reasons.items())
-
-
-def _matched(
-    own: pd.DataFrame, better: Sequence[str], table: pd.DataFrame, controls: pd.DataFrame, sign: int
-) -> dict[str, str]:
-    """Estimators that are better than random, and not than a smooth random ranking: why."""
+    reasons: dict[str, str] = {}
     smooth = controls[controls["better"].astype(bool)]
-    if not better or smooth.empty:
-        return {}
-    control = str(smooth.loc[smooth["gain"].idxmax(), "first"])
-    ahead = gains(table, [(name, control) for name in better], sign)
-    return {
-        row["first"]: f"{_in_points(own.loc[row['first']], 'advantage')} points better than random, but "
-        f"{_in_points(row)} than {control}, which knows nothing"
-        for _, row in ahead[~ahead["better"]].iterrows()
-    }
-
-
-def _turned(worse: Sequence[str], table: pd.DataFrame, filters: Filters, sign: int) -> dict[str, str]:
-    """Estimators that are worse than random, and with a filter better: why."""
+    if better and len(smooth):
+        control = str(smooth.loc[smooth["gain"].idxmax(), "first"])
+        ahead = gains(table, [(name, control) for name in better], sign)
+        for _, row in ahead[~ahead["better"]].iterrows():
+            advantage = _in_points(own.loc[row["first"]], "advantage")
+            reasons[row["first"]] = (
+                f"{advantage} points better than random, but {_in_points(row)} than {control}, which knows nothing"
+            )
     versions = {f: name for name in worse for f in filters.named(name).values() if f in table.index}
-    if not versions:
-        return {}
-    turned = gains(table, [(f, BASELINE) for f in versions], sign)
-    turned = turned[turned["better"]]
-    best = turned.loc[turned.groupby(turned["first"].map(versions), sort=False)["gain"].idxmax()]
-    return {
-        versions[row["first"]]: f"worse than random, but {row['first']} is {_in_points(row)} points better"
-        for _, row in best.iterrows()
-    }
-
-
-def _heat_map(part: StudyEvidence, protocol: str, plain: Sequence[str], filters: Filters, rated: Count) -> Plot:
-    mean = {name: frame.mean() for name, frame in part.curves(protocol).items()}
-    good = "lower" if protocol_named(protocol).direction < 0 else "higher"
-    return _differences(protocol, mean, part.study.fractions, plain, filters, rated, good)
-
-
-def _road_map(part: StudyEvidence, plain: Sequence[str], filters: Filters, gained: pd.DataFrame) -> list[Plot]:
-    """ROAD's accuracy by share, filtered minus plain; nothing where ROAD is not finished."""
-    if gained.empty:
-        return []
-    shares, fractions = part.axis(ROAD), part.study.fractions
-    mean = {}
-    for name in part.metric_values(ROAD).dropna().index:
-        curves = [np.nanmean(part.responses(ROAD, name, s)["curve"], 0) for s in part.study.seeds]
-        mean[name] = pd.Series(np.mean(curves, 0), index=shares)
-    common = set(shares) & set(fractions)
-    shown = [t for t in shares if 0 < t < 1 and (t in common or not common)]
-    return [_differences(ROAD, mean, shown, plain, filters, Count.of(gained), "lower")]
+    if versions:
+        turned = gains(table, [(f, BASELINE) for f in versions], sign)
+        turned = turned[turned["better"]]
+        best = turned.loc[turned.groupby(turned["first"].map(versions), sort=False)["gain"].idxmax()]
+        for _, row in best.iterrows():
+            reasons[versions[row["first"]]] = (
+                f"worse than random, but {row['first']} is {_in_points(row)} points better"
+            )
+    return tuple(Mark(protocol, name, "explained by blur", why) for name, why in reasons.items())
 
 
 def _differences(
@@ -282,7 +249,7 @@ def _differences(
     plain: Sequence[str],
     filters: Filters,
     rated: Count,
-    good: str,
+    lower_is_better: bool,
 ) -> Plot:
     """Accuracy by share of pixels (index of the series), filtered minus plain."""
     rows = [
@@ -292,15 +259,11 @@ def _differences(
         for kind, done in filters.named(name).items()
         if name in mean and done in mean and t in mean[name] and t in mean[done]
     ]
-    return heat_map(
-        f"blur-{judge}",
-        f"Filters improve {rated.better} of {rated.total} estimators under {judge.upper()}",
+    reading = (
         "Accuracy with the filtered map minus with the plain one, in points, by share of pixels: magenta is lower, "
-        f"cyan higher; {good} is better for the map.",
-        pd.DataFrame(rows),
-        ("filter at share", "filter and share of pixels"),
-        ("estimator", ""),
-        value="difference",
-        changes=True,
-        percent=True,
+        f"cyan higher; {'lower' if lower_is_better else 'higher'} is better for the map."
     )
+    title = f"Filters improve {rated.better} of {rated.total} estimators under {judge.upper()}"
+    axes = (("filter at share", "filter and share of pixels"), ("estimator", ""))
+    style: Style = {"value": "difference", "changes": True, "percent": True}
+    return heat_map(f"blur-{judge}", title, reading, pd.DataFrame(rows), *axes, **style)

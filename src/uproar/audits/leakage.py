@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,7 @@ import pandas as pd
 import scipy
 import torch
 
-from uproar.audits.plots import REMOVED, lines
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
+from uproar.audits.registry import REMOVED, Evidence, StudyEvidence, Style, audit, conclude, lines, unique_names
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot
 from uproar.seeds import generator
@@ -24,82 +24,71 @@ from uproar.training.evaluate import nll_bits
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
-Arrays = list[np.ndarray]
-Reader = Callable[[str, str, float], np.ndarray | None]
+DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
+DECOUPLED = ("decoupled", "decoupled:permuted")
+OTHER_WAYS = ("roar:hidden", "roar:find-mask", "roar:hidden:find-mask", "roar:cross-fitted")
+BLIND = (BASELINE, "class_sum(grad)", "random_class(grad)", "sobel")
+NEAR_ZERO = 0.05
+"""Share of the class's entropy below which what the pixels add to the mask counts as nothing."""
+ADDED = "added bits"
+"""What pixels add to the mask: networks that see the mask alone, and mask and pixels, differ by it in their losses."""
 
 
 class Predictions:
     """The finished cells of a part as arrays (replicates, images); None where any replicate is missing."""
 
     def __init__(self, part: StudyEvidence) -> None:
-        self.part = part
+        self.part, self.fractions = part, part.study.fractions
         self.labels = part.task.test.labels
-        self.seeds = tuple(part.study.seeds)
-        self.fractions = part.study.fractions
-
-    @property
-    def chance(self) -> float:
-        """The accuracy of always predicting the most frequent class."""
-        return float(torch.bincount(self.labels).max()) / len(self.labels)
-
-    @property
-    def entropy(self) -> float:
-        """The entropy of the labels in bits."""
         shares = torch.bincount(self.labels).double() / len(self.labels)
-        shares = shares[shares > 0]
-        return float(-(shares * shares.log()).sum()) / math.log(2)
+        self.chance = float(shares.max())
+        """The accuracy of always predicting the most frequent class."""
+        self.entropy = float(-torch.special.xlogy(shares, shares).sum()) / math.log(2)
+        """The entropy of the labels in bits."""
+
+    def answers(self, protocol: str, estimator: str, fraction: float) -> list[np.ndarray] | None:
+        """The scores of every replicate, (images, classes)."""
+        try:
+            return [self.part.answers(protocol, estimator, fraction, seed) for seed in self.part.study.seeds]
+        except NotApplicable:
+            return None
 
     def correct(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """1 where the prediction is the label."""
-        answers, labels = self.answers(protocol, estimator, fraction), self.labels.numpy()
-        return None if answers is None else np.stack([a.argmax(1) == labels for a in answers]).astype(float)
+        scores = self.answers(protocol, estimator, fraction)
+        return None if scores is None else (np.stack(scores).argmax(2) == self.labels.numpy()).astype(float)
 
-    def nll_bits(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+    def loss_bits(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """Negative log likelihood of the label in bits, calibrated on other images."""
-        answers = self.answers(protocol, estimator, fraction)
-        if answers is None:
-            return None
-        return np.stack([nll_bits(torch.from_numpy(a), self.labels).numpy() for a in answers])
+        scores = self.answers(protocol, estimator, fraction)
+        return None if scores is None else np.stack([nll_bits(torch.from_numpy(s), self.labels) for s in scores])
 
-    def answers(self, protocol: str, estimator: str, fraction: float) -> Arrays | None:
-        """The scores of every replicate, (images, classes)."""
-        try:
-            return [self.part.answers(protocol, estimator, fraction, seed) for seed in self.seeds]
-        except NotApplicable:
-            return None
+    def added_bits(self, estimator: str, fraction: float) -> np.ndarray | None:
+        """Bits that pixels add to the mask."""
+        alone, both = (self.loss_bits(p, estimator, fraction) for p in ("roar:mask", "roar:mask+pixels"))
+        return None if alone is None or both is None else alone - both
 
     def accuracy(self, protocol: str, estimator: str, fraction: float) -> float:
         """Mean accuracy over the replicates that are there; NaN if none is."""
         cells = self.part.cells
         same = (cells["protocol"] == protocol) & (cells["estimator"] == estimator)
-        rows = cells[same & np.isclose(cells["fraction"], fraction)]
-        return float(rows["accuracy"].mean()) if len(rows) else math.nan
+        return float(cells[same & np.isclose(cells["fraction"], fraction)]["accuracy"].mean())
 
-    def finished(self, read: Reader, protocols: Sequence[str]) -> Iterator[tuple[str, float, Arrays]]:
-        """Estimator, fraction and one array for each protocol, wherever all of them are finished."""
-        for name in self.part.estimators:
-            for t in self.fractions:
-                arrays = [array for p in protocols if (array := read(p, name, t)) is not None]
-                if len(arrays) == len(protocols):
-                    yield name, t, arrays
+    def finished(self, *protocols: str) -> Iterator[tuple[str, float, list[np.ndarray]]]:
+        """Estimator, fraction and `correct` of each protocol (or `ADDED`), wherever all of them are finished."""
+        for name, t in itertools.product(self.part.estimators, self.fractions):
+            arrays = [self.added_bits(name, t) if p == ADDED else self.correct(p, name, t) for p in protocols]
+            whole = [array for array in arrays if array is not None]
+            if len(whole) == len(protocols):
+                yield name, t, whole
 
-    def over_fractions(
-        self, read: Reader, protocol: str, estimator: str, fractions: Sequence[float] | None = None
-    ) -> np.ndarray | None:
-        """The mean over all fractions, (replicates, images); None if one is missing."""
-        wanted = self.fractions if fractions is None else fractions
-        arrays = [array for t in wanted if (array := read(protocol, estimator, t)) is not None]
-        return np.mean(arrays, axis=0) if arrays and len(arrays) == len(wanted) else None
-
-
-DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
-NLL = ("roar:mask", "roar:mask+pixels")
-"""Networks that see the mask alone, and mask and pixels: their losses differ by what the pixels add."""
-DECOUPLED = ("decoupled", "decoupled:permuted")
-OTHER_WAYS = ("roar:hidden", "roar:find-mask", "roar:hidden:find-mask", "roar:cross-fitted")
-BLIND = (BASELINE, "class_sum(grad)", "random_class(grad)", "sobel")
-NEAR_ZERO = 0.05
-"""Share of the class's entropy below which what the pixels add to the mask counts as nothing."""
+    def over_fractions(self, *protocols: str) -> dict[str, list[np.ndarray]]:
+        """The same by estimator as means over all fractions; estimators that lack one are left out."""
+        by_name: dict[str, list[list[np.ndarray]]] = {}
+        for name, _, arrays in self.finished(*protocols):
+            by_name.setdefault(name, []).append(arrays)
+        whole = {name: rows for name, rows in by_name.items() if len(rows) == len(self.fractions)}
+        return {name: [np.mean(arrays, axis=0) for arrays in zip(*rows, strict=True)] for name, rows in whole.items()}
 
 
 def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
@@ -122,7 +111,7 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     """Networks that see masks and no pixel, what pixels add to a mask, and ways to measure without the leak."""
     part = evidence["masks"]
     predictions = Predictions(part)
-    known, kept = (_leaks(predictions, protocol) for protocol in ("roar", "kar"))
+    known, kept = _leaks(predictions, "roar"), _leaks(predictions, "kar")
     if not known:
         raise NotApplicable("no estimator beside random has all its masks-alone trainings; run the audit to the end")
     masks, pixels, decoupled = _masks(predictions), _pixels(predictions), _decoupled(predictions)
@@ -217,29 +206,17 @@ class _Leak:
 
 def _leaks(predictions: Predictions, protocol: str) -> list[_Leak]:
     """Every estimator but random of which all networks of a protocol, and those without pixels, are there."""
-    leaks, over = [], predictions.over_fractions
-    for name in predictions.part.estimators:
-        mask = over(predictions.correct, "roar:mask", name)
-        shown = over(predictions.correct, protocol, name)
-        if name == BASELINE or mask is None or shown is None:
+    leaks, chance = [], predictions.chance
+    added = predictions.over_fractions(ADDED) if protocol == "roar" else {}
+    for name, (mask, shown) in predictions.over_fractions("roar:mask", protocol).items():
+        if name == BASELINE:
             continue
-        added = over(_added_bits(predictions), protocol, name) if protocol == "roar" else None
-        chance, accuracies = predictions.chance, (float(mask.mean()), float(shown.mean()))
         beyond_half = crossed_mean(mask - (shown + chance) / 2, worst=-(1 + chance) / 2)
         left = crossed_mean(shown - chance, worst=-chance)
-        bits = None if added is None else crossed_mean(added)
-        leaks.append(_Leak(protocol, name, *accuracies, beyond_half, left, bits, predictions.entropy))
+        bits = crossed_mean(added[name][0]) if name in added else None
+        means = float(mask.mean()), float(shown.mean())
+        leaks.append(_Leak(protocol, name, *means, beyond_half, left, bits, predictions.entropy))
     return leaks
-
-
-def _added_bits(predictions: Predictions) -> Reader:
-    """Reads the bits that pixels add to the mask, per replicate and image."""
-
-    def read(_: str, name: str, fraction: float) -> np.ndarray | None:
-        alone, both = (predictions.nll_bits(protocol, name, fraction) for protocol in NLL)
-        return None if alone is None or both is None else alone - both
-
-    return read
 
 
 def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:
@@ -259,44 +236,35 @@ def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:
 
 def _masks(predictions: Predictions) -> pd.DataFrame:
     rows = []
-    for name, t, (mask,) in predictions.finished(predictions.correct, ("roar:mask",)):
-        nll = predictions.nll_bits("roar:mask", name, t)
-        rows.append(
-            {
-                "estimator": name,
-                "fraction": t,
-                "ROAR": predictions.accuracy("roar", name, t),
-                **crossed_mean(mask).as_row("masks alone"),
-                "masks of another base model": predictions.accuracy("roar:mask-other", name, t),
-                "chance": predictions.chance,
-                "bits of the mask, at least": np.nan
-                if nll is None
-                else max(predictions.entropy - float(nll.mean()), 0.0),
-            }
-        )
+    for name, t, (mask,) in predictions.finished("roar:mask"):
+        loss = predictions.loss_bits("roar:mask", name, t)
+        row = {"estimator": name, "fraction": t, "ROAR": predictions.accuracy("roar", name, t)}
+        row |= crossed_mean(mask).as_row("masks alone")
+        row |= {"masks of another base model": predictions.accuracy("roar:mask-other", name, t)}
+        told = math.nan if loss is None else max(predictions.entropy - float(loss.mean()), 0.0)
+        rows.append(row | {"chance": predictions.chance, "bits of the mask, at least": told})
     return pd.DataFrame(rows)
 
 
 def _pixels(predictions: Predictions) -> pd.DataFrame:
     rows = [
         {"estimator": name, "fraction": t, **crossed_mean(added).as_row()}
-        for name, t, (added,) in predictions.finished(_added_bits(predictions), ("roar",))
+        for name, t, (added,) in predictions.finished(ADDED)
     ]
     return pd.DataFrame(rows, columns=["estimator", "fraction", "mean", "low", "high"])
 
 
 def _told(predictions: Predictions) -> pd.DataFrame:
     """What a reader of the masks of each estimator knows of the class beyond the pixels left, mean over fractions."""
-
-    def read(_: str, name: str, fraction: float) -> np.ndarray | None:
-        known, told = (predictions.answers(protocol, name, fraction) for protocol in ("decoupled", "roar:mask"))
-        if known is None or told is None:
-            return None
-        labels = predictions.labels.numpy()
-        return np.stack([told_by_masks(*scores, labels) for scores in zip(known, told, strict=True)])
-
-    values = {name: predictions.over_fractions(read, "roar:mask", name) for name in predictions.part.estimators}
-    rows = [{"estimator": n, **crossed_mean(bits).as_row("told")} for n, bits in values.items() if bits is not None]
+    rows, labels = [], predictions.labels.numpy()
+    for name in predictions.part.estimators:
+        bits = []
+        for t in predictions.fractions:
+            known, reader = (predictions.answers(protocol, name, t) for protocol in ("decoupled", "roar:mask"))
+            if known is not None and reader is not None:
+                bits.append([told_by_masks(*scores, labels) for scores in zip(known, reader, strict=True)])
+        if len(bits) == len(predictions.fractions):
+            rows.append({"estimator": name, **crossed_mean(np.mean(bits, axis=0)).as_row("told")})
     return pd.DataFrame(rows, columns=["estimator", "told", "low", "high"])
 
 
@@ -333,7 +301,7 @@ def _mixed_bits(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np
 def _decoupled(predictions: Predictions) -> pd.DataFrame:
     """Accuracy of decoupled ROAR with own masks and with those of other images."""
     rows = []
-    for name, t, (own, permuted) in predictions.finished(predictions.correct, DECOUPLED):
+    for name, t, (own, permuted) in predictions.finished(*DECOUPLED):
         accuracies = {"own mask": own.mean(), "permuted": permuted.mean()}
         gain = crossed_mean(own - permuted).as_row("own minus permuted")
         rows.append({"estimator": name, "fraction": t, **accuracies, **gain})
@@ -342,11 +310,8 @@ def _decoupled(predictions: Predictions) -> pd.DataFrame:
 
 def _control_failed(predictions: Predictions) -> list[str]:
     """A warning where own and permuted masks of a random ranking differ: they have nothing to do with any image."""
-    own, permuted = (predictions.over_fractions(predictions.correct, protocol, BASELINE) for protocol in DECOUPLED)
-    if own is None or permuted is None:
-        return []
-    difference = crossed_mean(own - permuted)
-    if not difference.side:
+    means = predictions.over_fractions(*DECOUPLED)
+    if BASELINE not in means or not (difference := crossed_mean(np.subtract(*means[BASELINE]))).side:
         return []
     return [
         "Own and permuted masks differ for a random ranking, where they must not: read decoupled differences below "
@@ -355,69 +320,53 @@ def _control_failed(predictions: Predictions) -> list[str]:
 
 
 def _ways(predictions: Predictions) -> pd.DataFrame:
-    protocols = ("roar", "decoupled", "roar:hidden", "roar:cross-fitted")
-    detectors = {"mask found": "roar:find-mask", "mask found, hidden": "roar:hidden:find-mask"}
+    ways = {name: name for name in ("roar", "decoupled", "roar:hidden", "roar:cross-fitted", "ROAR minus decoupled")}
+    ways |= {"mask found": "roar:find-mask", "mask found, hidden": "roar:hidden:find-mask"}
     rows = []
-    for name in predictions.part.estimators:
-        for t in predictions.fractions:
-            accuracy = {p: predictions.accuracy(p, name, t) for p in protocols}
-            accuracy["ROAR minus decoupled"] = accuracy["roar"] - accuracy["decoupled"]
-            accuracy |= {title: predictions.accuracy(p, name, t) for title, p in detectors.items()}
-            rows.append({"estimator": name, "fraction": t, **accuracy})
+    for name, t in itertools.product(predictions.part.estimators, predictions.fractions):
+        accuracy = {title: predictions.accuracy(protocol, name, t) for title, protocol in ways.items()}
+        accuracy["ROAR minus decoupled"] = accuracy["roar"] - accuracy["decoupled"]
+        rows.append({"estimator": name, "fraction": t, **accuracy})
     return pd.DataFrame(rows)
 
 
 def _mask_plot(masks: pd.DataFrame, chance: float, known: list[_Leak]) -> Plot:
     leaking = sum(each.leaks for each in known)
-    return lines(
-        "leakage-masks",
-        f"Masks without a pixel tell the class for {leaking} of {len(known)} estimators",
+    title = f"Masks without a pixel tell the class for {leaking} of {len(known)} estimators"
+    reading = (
         "Accuracy of a network that sees which pixels were removed and nothing else; at the dashed line it guesses. "
-        "The band is a 95 % interval over replicates and images.",
-        masks,
-        REMOVED,
-        ("masks alone", "accuracy of masks alone"),
-        "estimator",
-        band=True,
-        reference=(chance, "chance"),
-        percent=True,
+        "The band is a 95 % interval over replicates and images."
     )
+    y = ("masks alone", "accuracy of masks alone")
+    style: Style = {"reference": (chance, "chance"), "percent": True}
+    return lines("leakage-masks", title, reading, masks, REMOVED, y, "estimator", band=True, **style)
 
 
 def _pixel_plot(pixels: pd.DataFrame, bits: float) -> Plot:
     named = pixels[pixels["estimator"] != BASELINE]
     nothing = named.groupby("estimator")["high"].max() < NEAR_ZERO * bits
-    title = (
-        f"Given the mask, pixels add nothing for {int(nothing.sum())} of {len(nothing)} estimators"
-        if bool(nothing.any())
-        else f"Given the mask, pixels still add up to {named['mean'].max():.2f} of {bits:.2f} bits"
+    title = f"Given the mask, pixels still add up to {named['mean'].max():.2f} of {bits:.2f} bits"
+    if nothing.any():
+        title = f"Given the mask, pixels add nothing for {int(nothing.sum())} of {len(nothing)} estimators"
+    reading = (
+        "Bits about the class that the pixels left by ROAR add to what the mask tells; near 0, ROAR measures the mask."
     )
-    return lines(
-        "leakage-pixels",
-        title,
-        "Bits about the class that the pixels left by ROAR add to what the mask tells; near 0, ROAR measures the mask.",
-        pixels,
-        REMOVED,
-        ("mean", "bits added by pixels"),
-        "estimator",
-        band=True,
-        reference=(0.0, "pixels add nothing"),
-    )
+    y, reference = ("mean", "bits added by pixels"), (0.0, "pixels add nothing")
+    return lines("leakage-pixels", title, reading, pixels, REMOVED, y, "estimator", band=True, reference=reference)
 
 
 def _decoupled_plot(decoupled: pd.DataFrame) -> Plot:
     named = decoupled[decoupled["estimator"] != BASELINE]
     better = int((named.groupby("estimator")["high"].max() < 0).sum())
-    return lines(
-        "leakage-decoupled",
-        f"Without the leak {better} of {named['estimator'].nunique()} estimators find pixels that count at all shares",
+    title = (
+        f"Without the leak {better} of {named['estimator'].nunique()} estimators find pixels that count at all shares"
+    )
+    reading = (
         "Decoupled ROAR: accuracy with each image's own mask minus that with other images' masks. Below the dashed "
-        "line the ranking finds what counts in this image; on it, only the geometry of its masks costs accuracy.",
-        decoupled,
-        REMOVED,
-        ("own minus permuted", "accuracy, own minus permuted"),
-        "estimator",
-        band=True,
-        reference=(0.0, "geometry alone"),
-        percent=True,
+        "line the ranking finds what counts in this image; on it, only the geometry of its masks costs accuracy."
+    )
+    y = ("own minus permuted", "accuracy, own minus permuted")
+    style: Style = {"reference": (0.0, "geometry alone")}
+    return lines(
+        "leakage-decoupled", title, reading, decoupled, REMOVED, y, "estimator", band=True, percent=True, **style
     )

@@ -26,9 +26,9 @@ import pandas as pd
 from uproar.data import load
 from uproar.errors import BadInput, NotApplicable
 from uproar.expression import Call, parse
-from uproar.models.output_kind import require_kind
 from uproar.registry import Registry
-from uproar.results.finding import Finding, State
+from uproar.results.finding import Finding, Plot, State
+from uproar.results.finding import Kind as PlotKind
 from uproar.statistics.intervals import Interval, mean_interval
 from uproar.types import Kind
 from uproar.wording import counted
@@ -112,10 +112,6 @@ class StudyEvidence(ABC):
         """Log probabilities of the test images, (n, classes), float64."""
 
     @abstractmethod
-    def base_answers(self, seed: int) -> np.ndarray:
-        """Log probabilities that the network which is explained gives the unchanged test images."""
-
-    @abstractmethod
     def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
         """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
 
@@ -192,16 +188,13 @@ def studies_of(call: Call, study: Study) -> dict[str, Study]:
     """The studies an audit needs, by part; the study itself is one of them."""
     entry = audits[call.name]
     needed = entry.facts["studies"]
-    options: dict[str, Any] = entry.bind(**dict(call.options))
-    more = needed(study, **options) if needed else {}
-    return {OWN: study, **more}
+    return {OWN: study, **(needed(study, **entry.bind(**dict(call.options))) if needed else {})}
 
 
 def trials_of(call: Call) -> Trials | None:
     """The trials an audit needs, if it needs any."""
     entry = audits[call.name]
-    wanted = entry.facts["trials"]
-    return wanted(**entry.bind(**dict(call.options))) if wanted else None
+    return entry.facts["trials"](**entry.bind(**dict(call.options))) if entry.facts["trials"] else None
 
 
 def unique_names(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
@@ -226,19 +219,40 @@ def paired_over_seeds(first: pd.Series, second: pd.Series) -> Interval:
     return interval
 
 
-def check_kind(call: Call, kind: Kind) -> None:
-    """Refuse an audit that does not serve the kind of a task, by name and with the reason."""
-    why = "it reads predicted classes, of which one is right"
-    require_kind(call.name, audits[call.name].facts.get("kinds", ("softmax",)), kind, why)
-
-
-@functools.lru_cache(maxsize=2)
-def kind_of_task(task: str) -> Kind:
-    """What the labels of a task are."""
-    return load(task).kind
-
-
 @functools.lru_cache(maxsize=2)
 def knows_truth(task: str) -> bool:
     """Whether the important pixels of the test images of a task are known."""
     return load(task).test.truth(slice(0, 1)) is not None
+
+
+# figures: a column and the words beside its axis as one pair
+
+Labelled = tuple[str, str]
+Style = dict[str, Any]
+REMOVED = ("fraction", "share removed")
+
+
+def plot(
+    kind: PlotKind,
+    name: str,
+    title: str,
+    reading: str,
+    data: pd.DataFrame,
+    x: Labelled,
+    y: Labelled,
+    series: str | None = None,
+    *,
+    band: bool = False,
+    reference: tuple[float, str] | None = None,
+    **style: Any,
+) -> Plot:
+    """A figure of a tidy table; `band` draws its columns `low` and `high`, `reference` a labelled horizontal line."""
+    ends: Style = {"low": "low", "high": "high"} if band else {}
+    level: Style = {"reference": reference[0], "reference_label": reference[1]} if reference else {}
+    return Plot(name, kind, title, reading, data, x[0], y[0], x[1], y[1], series, **ends, **level, **style)
+
+
+lines = functools.partial(plot, "lines")
+bars = functools.partial(plot, "bars")
+scatter = functools.partial(plot, "scatter")
+heat_map = functools.partial(plot, "heatmap")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
 import torch
 from pydantic import Field
 
-from uproar.audits.plots import bars, lines
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, bars, conclude, lines
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.metrics.registry import read_metric
@@ -122,14 +121,12 @@ def _ranked(study: Study) -> tuple[str, ...]:
 
 def _layers(part: StudyEvidence, metric: str, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Mean similarity over images by replicate and number of layers drawn anew, (seeds, layers)."""
-    done = part.scores[part.scores["metric"] == metric]
-    layers = {}
-    for name in names:
-        seeds = done.loc[done["estimator"] == name, "seed"]
-        if len(seeds):
-            curves = [part.responses(metric, name, int(seed))["curve"] for seed in seeds]
-            layers[name] = np.stack([_mean(curve) for curve in curves])
-    return layers
+    done = part.scores[part.scores["metric"] == metric].groupby("estimator")["seed"]
+    seeds = {name: list(done.get_group(name)) for name in names if name in done.groups}
+    return {
+        name: np.stack([_mean(part.responses(metric, name, int(seed))["curve"]) for seed in own])
+        for name, own in seeds.items()
+    }
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
@@ -176,28 +173,28 @@ def state(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> 
     return conclude(misleads=ignored, holds=bool((asks["high"] < limit).all()))
 
 
+def _ignoring(rows: pd.DataFrame, learned: pd.DataFrame) -> Iterator[tuple[str, Any, str]]:
+    """What ignores the weights, and what the labels: which, the estimator's row, and the number in words."""
+    for text, measured, of in (("model", rows, "with fresh weights"), ("labels", learned, LABELS)):
+        for row in measured[measured["ignores"]].itertuples() if len(measured) else ():
+            size = f"{row.similarity:.2f} ({row.low:.2f} to {row.high:.2f})"
+            yield text, row, f"similarity {size} to maps of a network {of}"
+
+
 def marks(rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> tuple[Mark, ...]:
     """Verdicts about estimators that do not depend on what the network has learned."""
-    kinds = {"ignores the model": (rows, "with fresh weights"), "ignores the labels": (learned, LABELS)}
-    texts: dict[tuple[str, str], Mark] = {}
+    found: dict[tuple[str, str], Mark] = {}
     for protocol, table in own.items():
-        for text, (measured, of) in kinds.items():
-            for row in measured[measured["ignores"]].itertuples() if len(measured) else ():
-                if row.estimator in table.index:
-                    why = f"similarity {row.similarity:.2f} ({row.low:.2f} to {row.high:.2f}) to maps of a network {of}"
-                    texts.setdefault((protocol, row.estimator), Mark(protocol, row.estimator, text, why))
-    return tuple(texts.values())
+        for text, row, why in _ignoring(rows, learned):
+            if row.estimator in table.index:
+                found.setdefault((protocol, row.estimator), Mark(protocol, row.estimator, f"ignores the {text}", why))
+    return tuple(found.values())
 
 
 def flags(rows: pd.DataFrame, learned: pd.DataFrame) -> tuple[Flag, ...]:
     """Estimators that ask the model and show the same of one that has learned nothing."""
-    flagged = []
-    for measured, of in ((rows, "with fresh weights"), (learned, LABELS)):
-        for row in measured.to_dict("records") if len(measured) else ():
-            if row["ignores"] and row["asks the model"]:
-                size = f"{row['similarity']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
-                flagged.append(Flag(row["estimator"], "fails sanity", f"similarity {size} to maps of a network {of}"))
-    return tuple(flagged)
+    ignoring = ((row.estimator, why) for _, row, why in _ignoring(rows, learned))
+    return tuple(Flag(name, "fails sanity", why) for name, why in ignoring if read_chain(name).needs_model)
 
 
 def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> str:
@@ -217,43 +214,24 @@ def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float)
 
 
 def _bars(rows: pd.DataFrame, learned: pd.DataFrame, limit: float) -> Plot:
-    parts = [rows.assign(network=WEIGHTS)]
-    if len(learned):
-        parts.append(learned.assign(network=LABELS))
-    count = int(rows["ignores"].sum())
-    return bars(
-        "sanity",
-        f"{count} of {counted(len(rows), 'estimator')} hardly notice that the network is gone",
-        "Similarity of each estimator's maps to those of another network; an honest map of the model is low.",
-        pd.concat(parts, ignore_index=True),
-        ("estimator", ""),
-        ("similarity", "similarity of maps"),
-        "network",
-        band=True,
-        reference=(limit, "counts as ignoring above this"),
-    )
+    both = pd.concat([rows.assign(network=WEIGHTS), *([learned.assign(network=LABELS)] if len(learned) else [])])
+    title = f"{int(rows['ignores'].sum())} of {counted(len(rows), 'estimator')} hardly notice that the network is gone"
+    reading = "Similarity of each estimator's maps to those of another network; an honest map of the model is low."
+    axes = (("estimator", ""), ("similarity", "similarity of maps"), "network")
+    reference = (limit, "counts as ignoring above this")
+    return bars("sanity", title, reading, both.reset_index(drop=True), *axes, band=True, reference=reference)
 
 
 def _curves(layers: Mapping[str, np.ndarray], rows: pd.DataFrame) -> Plot:
+    columns = ["estimator", "layers", "similarity", "low", "high"]
     data = [
-        {
-            "estimator": name,
-            "layers": i + 1,
-            "similarity": float(v.mean()),
-            "low": float(v.min()),
-            "high": float(v.max()),
-        }
+        (name, i + 1, float(v.mean()), float(v.min()), float(v.max()))
         for name, curve in layers.items()
         for i, v in enumerate(curve.T)
     ]
-    count = int((~rows["ignores"]).sum())
-    return lines(
-        "sanity-layers",
-        f"{count} of {counted(len(rows), 'estimator')} lose their maps as layers are drawn anew",
-        "Layers are drawn anew from the output down, one more at each step; the band spans the replicates.",
-        pd.DataFrame(data),
-        ("layers", "layers drawn anew, from the output"),
-        ("similarity", "similarity of maps"),
-        "estimator",
-        band=True,
+    title = (
+        f"{int((~rows['ignores']).sum())} of {counted(len(rows), 'estimator')} lose their maps as layers are drawn anew"
     )
+    reading = "Layers are drawn anew from the output down, one more at each step; the band spans the replicates."
+    axes = (("layers", "layers drawn anew, from the output"), ("similarity", "similarity of maps"), "estimator")
+    return lines("sanity-layers", title, reading, pd.DataFrame(data, columns=columns), *axes, band=True)

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.plots import bars, heat_map
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
-from uproar.audits.values_per_image import advantage, advantage_table
+from uproar.audits.agreement import advantage, advantage_table
+from uproar.audits.registry import Evidence, StudyEvidence, Style, audit, bars, conclude, heat_map, unique_names
 from uproar.data import load
 from uproar.data.derived_tasks import stripes_mark
 from uproar.errors import BadInput, NotApplicable, one_line
@@ -71,11 +70,10 @@ def bands_of(task: str) -> int:
 def chains_of(base: str, estimators: Sequence[str], bands: int) -> dict[str, str]:
     """Chains by the name they have in figures."""
     inner = parse(base)
-    own = read_chain(base).name
-    rect = read_chain(str(Call("rect", (inner,)))).name
-    pooling = read_chain(str(Call("pooling", (inner,), (("bands", bands),)))).name
-    others = [read_chain(name).name for name in estimators]
-    return {"Rect": rect, "Pooling": pooling} | {name: name for name in unique_names([own], others)}
+    calls = {"Rect": Call("rect", (inner,)), "Pooling": Call("pooling", (inner,), (("bands", bands),))}
+    priors = {title: read_chain(str(call)).name for title, call in calls.items()}
+    names = unique_names([read_chain(name).name for name in (base, *estimators)], ())
+    return priors | {name: name for name in names}
 
 
 @audit(
@@ -131,31 +129,29 @@ def semi_natural(
 def _named(part: StudyEvidence) -> dict[str, str]:
     """The maps of the part by the name they have in figures."""
     titles = {"rect": "Rect", "pooling": "Pooling"}
-    wanted = [name for name in part.estimators if name != BASELINE]
-    return {titles.get(parse(name).name, name): name for name in wanted}
+    return {titles.get(parse(name).name, name): name for name in part.estimators if name != BASELINE}
 
 
 def _accuracy(part: StudyEvidence) -> float:
     """Accuracy on unchanged images: ROAD's first point, where nothing is removed."""
-    accuracies = [
-        float(part.responses(ROAD, row.estimator, row.seed)["curve"][:, 0].mean())
-        for row in part.scores.itertuples()
-        if row.metric == ROAD
-    ]
-    if not accuracies:
+    done = part.scores[part.scores["metric"] == ROAD]
+    if done.empty:
         raise NotApplicable(f"no map has a finished {ROAD} score")
-    return float(np.mean(accuracies))
+    return float(
+        np.mean([part.responses(ROAD, row.estimator, row.seed)["curve"][:, 0].mean() for row in done.itertuples()])
+    )
 
 
 def scores_of(parts: Mapping[str, StudyEvidence], chains: Mapping[str, str]) -> pd.DataFrame:
     """Each map's score in each set: Attr % where there are marks, ROAD everywhere (lower is better)."""
-    rows = []
-    for place, part in parts.items():
-        means = part.scores.groupby(["metric", "estimator"])["value"].mean()
-        for title, chain in chains.items():
-            for metric in (ATTR, ROAD):
-                if (metric, chain) in means.index:
-                    rows.append({"set": place, "map": title, "metric": metric, "value": means[metric, chain]})
+    means = {place: part.scores.groupby(["metric", "estimator"])["value"].mean() for place, part in parts.items()}
+    rows = [
+        (place, title, metric, values[metric, chain])
+        for place, values in means.items()
+        for title, chain in chains.items()
+        for metric in (ATTR, ROAD)
+        if (metric, chain) in values.index
+    ]
     return pd.DataFrame(rows, columns=["set", "map", "metric", "value"])
 
 
@@ -217,25 +213,15 @@ def _plots(table: pd.DataFrame, flips: pd.DataFrame) -> tuple[Plot, ...]:
     best = {place: str(group.loc[group["value"].idxmax(), "map"]) for place, group in attr.groupby("set", sort=False)}
     by_attr = f"{best[NUMBER]} finds number marks best, {best[STRIPES]} finds stripes best"
     by_road = f"ROAD prefers {_best(table, NUMBER)} on number marks and {_best(table, REAL)} on real images"
+    readings = (
+        "Share of the attribution on the mark; a map with the right prior scores high without knowing more.",
+        "Area under ROAD's accuracy curve, lower is better; bars of one colour should keep their order from set "
+        "to set.",
+    )
+    axes = (("set", "set"), ("map", "map"))
+    style: Style = {"value": "value", "percent": True}
+    bar_axes = (("set", "set"), ("value", "ROAD (lower is better)"), "map")
     return (
-        heat_map(
-            "semi-natural-attr",
-            by_attr,
-            "Share of the attribution on the mark; a map with the right prior scores high without knowing more.",
-            attr,
-            ("set", "set"),
-            ("map", "map"),
-            value="value",
-            percent=True,
-        ),
-        bars(
-            "semi-natural-road",
-            by_road,
-            "Area under ROAD's accuracy curve, lower is better; bars of one colour should keep their order from set "
-            "to set.",
-            road,
-            ("set", "set"),
-            ("value", "ROAD (lower is better)"),
-            "map",
-        ),
+        heat_map("semi-natural-attr", by_attr, readings[0], attr, *axes, **style),
+        bars("semi-natural-road", by_road, readings[1], road, *bar_axes),
     )

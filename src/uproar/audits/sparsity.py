@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +11,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.plots import bars, lines
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, knows_truth, unique_names
-from uproar.audits.values_per_image import advantage, advantage_table
+from uproar.audits.agreement import advantage, advantage_table
+from uproar.audits.registry import Evidence, StudyEvidence, audit, bars, conclude, knows_truth, lines, unique_names
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
@@ -44,14 +44,11 @@ def _studies(
     """The density of values of all estimators, and the metrics of fine maps, plain and blurred."""
     names = unique_names([str(read_metric(m)) for m in metrics], [POINTING] if knows_truth(study.tasks[0]) else [])
     some = {"protocols": (), "seeds": study.seeds[:replicates]}
-    everyone = unique_names([chain.name for chain in study.chains], _canonical(estimators))
-    pairs = tuple(name for e in _canonical(estimators) for name in (e, coarsened(e)))
+    blurred = {name: coarsened(name) for name in _canonical(estimators)}
+    everyone = unique_names([chain.name for chain in study.chains], [*blurred, *blurred.values()])
+    pairs = tuple(name for pair in blurred.items() for name in pair)
     return {
-        GRAIN: study.with_changes(
-            estimators=unique_names(everyone, [coarsened(e) for e in _canonical(estimators)]),
-            metrics=(DENSITY,),
-            **some,
-        ),
+        GRAIN: study.with_changes(estimators=everyone, metrics=(DENSITY,), **some),
         BLURRED: study.with_changes(estimators=pairs, metrics=names, **some),
     }
 
@@ -105,24 +102,17 @@ def sparsity(
 
 def densities(part: StudyEvidence) -> pd.DataFrame:
     """The density of values of each estimator at 100 points, over all images and replicates."""
+    by_name: dict[str, list[np.ndarray]] = {}
+    for name, seed in itertools.product(part.estimators, part.study.seeds):
+        with contextlib.suppress(NotApplicable):
+            by_name.setdefault(name, []).append(part.responses(DENSITY, name, seed)["density"])
     rows = []
-    for chain in part.estimators:
-        responses = [_responses(part, chain, seed) for seed in part.study.seeds]
-        curves = np.concatenate([r["density"] for r in responses if r is not None] or [np.empty((0, 100))])
-        curves = curves[np.isfinite(curves).all(1)]
-        if len(curves):
-            rows += [
-                {"estimator": chain, "value": v, "density": d}
-                for v, d in zip(GRID.tolist(), curves.mean(0), strict=True)
-            ]
+    for name, curves in by_name.items():
+        whole = np.concatenate(curves)
+        whole = whole[np.isfinite(whole).all(1)]
+        if len(whole):
+            rows += [(name, *point) for point in zip(GRID.tolist(), whole.mean(0), strict=True)]
     return pd.DataFrame(rows, columns=["estimator", "value", "density"])
-
-
-def _responses(part: StudyEvidence, chain: str, seed: int) -> Mapping[str, np.ndarray] | None:
-    try:
-        return part.responses(DENSITY, chain, seed)
-    except NotApplicable:
-        return None
 
 
 def _sparseness(part: StudyEvidence) -> pd.DataFrame:
@@ -176,28 +166,15 @@ def _sentence(effects: pd.DataFrame, sparse: pd.DataFrame) -> str:
 
 
 def _density_plot(density: pd.DataFrame, sparse: pd.DataFrame) -> Plot:
-    first, last = sparse.iloc[0]["estimator"], sparse.iloc[-1]["estimator"]
-    return lines(
-        "sparsity-density",
-        f"{first} is the sparsest, {last} the coarsest of the maps",
-        "How common each value is in the maps, scaled to [0, 1]; a peak at 0 is a sparse map.",
-        density,
-        ("value", "value of a pixel"),
-        ("density", "density"),
-        "estimator",
-    )
+    title = f"{sparse.iloc[0]['estimator']} is the sparsest, {sparse.iloc[-1]['estimator']} the coarsest of the maps"
+    reading = "How common each value is in the maps, scaled to [0, 1]; a peak at 0 is a sparse map."
+    axes = (("value", "value of a pixel"), ("density", "density"), "estimator")
+    return lines("sparsity-density", title, reading, density, *axes)
 
 
 def _effect_plot(effects: pd.DataFrame) -> Plot:
     better = sorted(set(effects.loc[effects["better"], "metric"]))
-    return bars(
-        "sparsity-blur",
-        f"Blurring improves {', '.join(better)}" if better else "Blurring improves no metric clearly",
-        "Score of the blurred map minus that of the plain one; above 0 the blurred map is better.",
-        effects,
-        ("metric", "metric"),
-        ("gain", "gain by blurring"),
-        "estimator",
-        band=True,
-        reference=(0.0, "no difference"),
-    )
+    title = f"Blurring improves {', '.join(better)}" if better else "Blurring improves no metric clearly"
+    reading = "Score of the blurred map minus that of the plain one; above 0 the blurred map is better."
+    axes = (("metric", "metric"), ("gain", "gain by blurring"), "estimator")
+    return bars("sparsity-blur", title, reading, effects, *axes, band=True, reference=(0.0, "no difference"))

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
-from uproar.audits.plots import bars, heat_map
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, Style, audit, bars, conclude, heat_map
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.protocols import protocol_named
@@ -67,7 +66,13 @@ def stability(
     """
     sign = protocol_named(protocol).direction
     base = _outcomes(evidence["base"], protocol)
-    _check(base)
+    estimators, _, seeds, images = base.right.shape
+    if seeds < 2:
+        raise NotApplicable("1 replicate does not tell how much a ranking wavers; run at least 2 seeds")
+    if estimators < 3:
+        raise NotApplicable(f"{counted(estimators, 'estimator')} with random make no ranking; use at least 3")
+    if images < IMAGES:
+        raise NotApplicable(f"{counted(images, 'test image')} are too few to be drawn anew; use at least {IMAGES}")
     changes = {f"{100 * t:g} % alone": base.at(t) for t in base.fractions} if len(base.fractions) > 1 else {}
     if fill != "same":
         changes[f"fill {_other(evidence.study, fill)}"] = _outcomes(evidence["fill"], protocol)
@@ -76,15 +81,18 @@ def stability(
     better = decided_pairs(base, sign)
     table, turned = compare_rankings(base, changes, draws, better, sign)
     chance, order = beats(draws, sign), np.argsort(-sign * base.means, kind="stable")
-    pairs = _pairs(base, chance, order, better)
-    total = len(base.names) * (len(base.names) - 1) // 2
+    pairs = [
+        (base.names[i], base.names[j], base.means[i] - base.means[j], chance[i, j], bool(better[i, j]))
+        for i, j in itertools.combinations(order, 2)
+    ]
+    columns = ["first", "second", "difference", "probability that first is better", "decided"]
     return Finding(
         state(table, turned, better),
-        _sentence(table, turned, int((better > 0).sum()), total, base),
+        _sentence(table, turned, int((better > 0).sum()), len(pairs), base),
         plots=(_heat_map(base, chance, order, better), _bars(table)),
         tables={
             "agreement of rankings": table,
-            "pairs of estimators": pairs,
+            "pairs of estimators": pd.DataFrame(pairs, columns=columns),
             "pairs that turn round": pd.DataFrame(
                 turned, columns=["what changes", "better in the study", "better then"]
             ),
@@ -142,16 +150,6 @@ def _outcomes(part: StudyEvidence, protocol: str) -> Outcomes:
     if not correct or not fractions:
         raise NotApplicable("no estimator has all its cells; see the report's list of problems")
     return Outcomes(tuple(correct), fractions, np.array(list(correct.values()), dtype=float))
-
-
-def _check(base: Outcomes) -> None:
-    estimators, _, seeds, images = base.right.shape
-    if seeds < 2:
-        raise NotApplicable("1 replicate does not tell how much a ranking wavers; run at least 2 seeds")
-    if estimators < 3:
-        raise NotApplicable(f"{counted(estimators, 'estimator')} with random make no ranking; use at least 3")
-    if images < IMAGES:
-        raise NotApplicable(f"{counted(images, 'test image')} are too few to be drawn anew; use at least {IMAGES}")
 
 
 Turn = tuple[str, str, str]
@@ -238,47 +236,22 @@ def _sentence(table: pd.DataFrame, turned: Sequence[Turn], sure: int, total: int
     )
 
 
-def _pairs(base: Outcomes, chance: Array, order: np.ndarray, better: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "first": base.names[i],
-                "second": base.names[j],
-                "difference": base.means[i] - base.means[j],
-                "probability that first is better": chance[i, j],
-                "decided": bool(better[i, j]),
-            }
-            for i, j in itertools.combinations(order, 2)
-        ]
-    )
-
-
 def _heat_map(base: Outcomes, chance: Array, order: np.ndarray, better: np.ndarray) -> Plot:
     rows = [
         {"estimator": base.names[i], "than": base.names[j], "probability": chance[i, j]} for i in order for j in order
     ]
     total = len(order) * (len(order) - 1) // 2
-    return heat_map(
-        "stability",
-        f"{int((better > 0).sum())} of {total} pairs of estimators are decided",
-        "Probability that the row is really better than the column, best first; near one half cannot be told.",
-        pd.DataFrame(rows),
-        ("than", "better than"),
-        ("estimator", ""),
-        value="probability",
-        percent=True,
-    )
+    title = f"{int((better > 0).sum())} of {total} pairs of estimators are decided"
+    reading = "Probability that the row is really better than the column, best first; near one half cannot be told."
+    axes = (("than", "better than"), ("estimator", ""))
+    style: Style = {"value": "probability", "percent": True}
+    return heat_map("stability", title, reading, pd.DataFrame(rows), *axes, **style)
 
 
 def _bars(table: pd.DataFrame) -> Plot:
     lowest = table.loc[table["tau"].idxmin()]
-    return bars(
-        "stability-rankings",
-        f"The ranking agrees least with {lowest['what changes']} (τ = {lowest['tau']:.2f})",
-        "Kendall's τ between the study's ranking and that under another condition: 1 the same, 0 unrelated.",
-        table,
-        ("what changes", ""),
-        ("tau", "Kendall's τ"),
-        band=True,
-        reference=(0.0, "unrelated"),
-    )
+    title = f"The ranking agrees least with {lowest['what changes']} (τ = {lowest['tau']:.2f})"
+    reading = "Kendall's τ between the study's ranking and that under another condition: 1 the same, 0 unrelated."
+    axes = (("what changes", ""), ("tau", "Kendall's τ"))
+    style: Style = {"band": True, "reference": (0.0, "unrelated")}
+    return bars("stability-rankings", title, reading, table, *axes, **style)

@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from uproar.audits.plots import bars, lines
-from uproar.audits.registry import Evidence, StudyEvidence, Trials, audit, conclude
+from uproar.audits.registry import Evidence, StudyEvidence, Style, Trials, audit, bars, conclude, lines, unique_names
 from uproar.audits.synthetic import DIFFERENCES, KNOWN_ANSWER, NAME, differences
 from uproar.audits.synthetic import summary as known_answer
 from uproar.errors import NotApplicable
@@ -37,19 +36,12 @@ RESAMPLES = 40
 SCHEMES = ("constant", "random", "partial")
 
 
-def altered(estimator: str, how: str, scheme: str, clip: bool) -> str:
-    """The chain of a map with values removed or introduced."""
-    options = {"scheme": scheme} | ({} if clip else {"clip": False})
-    return read_chain(str(Call(how, (parse(estimator),), tuple(sorted(options.items()))))).name
-
-
 def changed_chains(estimator: str, scheme: str, clip: bool) -> dict[str, str]:
     """The chains of the plain map, of it with values removed and with values introduced."""
-    return {
-        "plain": estimator,
-        "removed": altered(estimator, "remove_values", scheme, clip),
-        "introduced": altered(estimator, "introduce_values", scheme, clip),
-    }
+    options = tuple(sorted(({"scheme": scheme} | ({} if clip else {"clip": False})).items()))
+    changes = {"removed": "remove_values", "introduced": "introduce_values"}
+    changed = {name: read_chain(str(Call(how, (parse(estimator),), options))).name for name, how in changes.items()}
+    return {"plain": estimator, **changed}
 
 
 def variants() -> Iterator[tuple[str, bool]]:
@@ -73,37 +65,24 @@ class ChangedCurves:
 
         `resampled` has the same for resamples of the images, `images` says how many there are.
         """
-        study = self.part.study
-        cases = itertools.product(study.metric_names, estimators, variants(), study.seeds)
-        rows = [row for case in cases if (row := self._row(*case)) is not None]
+        study, rows = self.part.study, []
+        for case in itertools.product(study.metric_names, estimators, variants(), study.seeds):
+            metric, estimator, (scheme, clip), seed = case
+            curves = self.three(metric, estimator, scheme, clip, seed)
+            if curves is None:
+                continue
+            n = len(self._responses(metric, estimator, seed)["value"])
+            samples = resampled_images(n, RESAMPLES, name="distance of curves").numpy()
+            drawn = [self.three(metric, estimator, scheme, clip, seed, images) for images in samples]
+            resampled = np.array([np.nan if curve is None else least_distance(curve) for curve in drawn])
+            rows.append((metric, estimator, scheme, clip, seed, least_distance(curves), n, resampled))
         if not rows:
             raise NotApplicable(
                 f"no metric of {' or '.join(estimators)} with values removed and introduced is finished; "
                 "name others, e.g. values(estimators=[ig])"
             )
-        return pd.DataFrame(rows)
-
-    def _row(self, metric: str, estimator: str, variant: tuple[str, bool], seed: int) -> dict[str, object] | None:
-        scheme, clip = variant
-        curves = self.three(metric, estimator, scheme, clip, seed)
-        if curves is None:
-            return None
-        n = len(self._responses(metric, estimator, seed)["value"])
-        again = (
-            self.three(metric, estimator, scheme, clip, seed, images)
-            for images in resampled_images(n, RESAMPLES, name="distance of curves").numpy()
-        )
-        resampled = np.array([np.nan if drawn is None else least_distance(drawn) for drawn in again])
-        return {
-            "metric": metric,
-            "estimator": estimator,
-            "scheme": scheme,
-            "clipped": clip,
-            "seed": seed,
-            "distance": least_distance(curves),
-            "images": n,
-            "resampled": resampled,
-        }
+        columns = ["metric", "estimator", "scheme", "clipped", "seed", "distance", "images", "resampled"]
+        return pd.DataFrame(rows, columns=columns)
 
     def three(
         self, metric: str, estimator: str, scheme: str, clip: bool, seed: int, images: NDArray[np.int64] | None = None
@@ -187,26 +166,20 @@ more."""
 
 def _studies(study: Study, estimators: Sequence[str], replicates: int, trials: int) -> Mapping[str, Study]:
     """Maps as they are, with values removed and with values introduced, under the four metrics."""
-    chains = []
-    for name in (read_chain(e).name for e in estimators):
-        chains.append(name)
-        for scheme, clip in variants():
-            chains += [altered(name, how, scheme, clip) for how in ("remove_values", "introduce_values")]
+    names = [read_chain(e).name for e in estimators]
+    chains = [c for n in names for scheme, clip in variants() for c in changed_chains(n, scheme, clip).values()]
     metrics = tuple(str(read_metric(m)) for m in METRICS.values())
     seeds = study.seeds[:replicates]
-    return {ALTERED: study.with_changes(estimators=tuple(chains), metrics=metrics, protocols=(), seeds=seeds)}
-
-
-def _trials(*, trials: int, **_: object) -> Trials | None:
-    """The known answer."""
-    return Trials(NAME, trials) if trials else None
+    return {
+        ALTERED: study.with_changes(estimators=unique_names(chains, ()), metrics=metrics, protocols=(), seeds=seeds)
+    }
 
 
 @audit(
     title="Values of maps",
     question="Do metrics see the values of a map, or only the order of its pixels?",
     studies=_studies,
-    trials=_trials,
+    trials=lambda *, trials, **_: Trials(NAME, trials) if trials else None,
     paper="Li et al., sections 5.1 and 5.2",
     needs="a network that has what the estimators need",
 )
@@ -268,26 +241,21 @@ def _blind(kept: Mapping[str, tuple[float, float]]) -> list[str]:
     return [metric for metric, (_, high) in kept.items() if high < BLIND]
 
 
-def _sees(kept: Mapping[str, tuple[float, float]]) -> list[str]:
-    return [metric for metric, (low, _) in kept.items() if low > BLIND]
-
-
 def state_of(kept: Mapping[str, tuple[float, float]]) -> State:
     """Misleads where some metric has one curve for all maps of one order; holds where each always has several."""
-    return conclude(misleads=bool(_blind(kept)), holds=bool(kept) and len(_sees(kept)) == len(kept))
+    return conclude(misleads=bool(_blind(kept)), holds=bool(kept) and all(low > BLIND for low, _ in kept.values()))
 
 
 def _summary_table(summary: Mapping[str, Interval]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {"metric": k, **m.as_row("distance", with_n=True), "replicates": m.replicates, "df": m.df}
-            for k, m in summary.items()
-        ]
-    )
+    rows = []
+    for metric, mean in summary.items():
+        row = mean.as_row("distance", with_n=True)
+        rows.append({"metric": metric, **row, "replicates": mean.replicates, "df": mean.df})
+    return pd.DataFrame(rows)
 
 
 def _sentence(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float]]) -> str:
-    blind, sees = _blind(kept), _sees(kept)
+    blind, sees = _blind(kept), [metric for metric, (low, _) in kept.items() if low > BLIND]
     listed = ", ".join(f"{k} {m}" for k, m in summary.items())
     if blind:
         highest = max(kept[k][1] for k in blind)
@@ -319,17 +287,14 @@ def _words(check: pd.DataFrame) -> str:
 
 def _bars(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float]]) -> Plot:
     blind = _blind(kept)
-    return bars(
-        "values-distance",
-        f"{' and '.join(blind).capitalize()} do not see values" if blind else "No metric clearly ignores values",
+    title = f"{' and '.join(blind).capitalize()} do not see values" if blind else "No metric clearly ignores values"
+    reading = (
         "Smallest distance between the curves of a map, of it with values removed and with values introduced; near "
-        "0 the metric cannot tell them apart.",
-        _summary_table(summary),
-        ("metric", "metric"),
-        ("distance", "Hausdorff distance"),
-        band=True,
-        reference=(BLIND, "same curve"),
+        "0 the metric cannot tell them apart."
     )
+    axes = (("metric", "metric"), ("distance", "Hausdorff distance"))
+    style: Style = {"reference": (BLIND, "same curve")}
+    return bars("values-distance", title, reading, _summary_table(summary), *axes, band=True, **style)
 
 
 def _curves_plot(curves: ChangedCurves, estimator: str, summary: Mapping[str, Interval]) -> Plot:
@@ -337,16 +302,9 @@ def _curves_plot(curves: ChangedCurves, estimator: str, summary: Mapping[str, In
     best, study = max(summary, key=lambda k: summary[k].value), curves.part.study
     metric = next(m for m in study.metric_names if label(m) == best)
     three = curves.three(metric, estimator, SCHEMES[0], True, study.seeds[0]) or {}
-    rows = [
-        {"x": x, "y": y, "map": name} for name, points in three.items() for x, y in points[np.argsort(points[:, 0])]
-    ]
+    rows = [(x, y, name) for name, points in three.items() for x, y in points[np.argsort(points[:, 0])]]
+    title = f"{best.capitalize()} tells apart what was done to the values of {estimator}"
+    reading = "One curve per map; where two lie on each other, the metric does not see what was done to the values."
     across = {"soundness": "accuracy", "completeness": "attribution threshold"}
-    return lines(
-        "values-curves",
-        f"{best.capitalize()} tells apart what was done to the values of {estimator}",
-        "One curve per map; where two lie on each other, the metric does not see what was done to the values.",
-        pd.DataFrame(rows, columns=["x", "y", "map"]),
-        ("x", across.get(best, "share of pixels removed")),
-        ("y", best),
-        "map",
-    )
+    axes = (("x", across.get(best, "share of pixels removed")), ("y", best), "map")
+    return lines("values-curves", title, reading, pd.DataFrame(rows, columns=["x", "y", "map"]), *axes)

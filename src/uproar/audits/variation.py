@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,7 @@ import scipy
 from pydantic import Field
 
 from uproar.audits.blur import Filters, left_out, plain_names, squared
-from uproar.audits.plots import lines, scatter
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, lines, scatter, unique_names
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Plot, State
@@ -109,38 +108,37 @@ def mask_variation(removed: np.ndarray) -> float:
 
 
 def _points(part: StudyEvidence, protocol: str, plain: Sequence[str], squares: bool, filters: Filters) -> pd.DataFrame:
-    """One row per estimator as it is or squared, filter, fraction and seed: accuracy and variation."""
-    square = squared(plain) if squares else {}
+    """One row per estimator as it is or squared, filter, fraction and seed: accuracy and variation.
+
+    Plain training has no mask and is left out.
+    """
     sets = {"as they are": {name: name for name in plain}}
     if squares:
-        sets["squared"] = {name: square.get(name, name) for name in plain}
+        sets["squared"] = sets["as they are"] | squared(plain)
     maps = part.metric_values(MAPS)
-    measured = {name: _measured(part, name, frame, maps) for name, frame in part.curves(protocol).items()}
+    measured = {
+        name: [
+            {
+                "fraction": t,
+                "seed": seed,
+                "accuracy": curve.loc[seed, t],
+                "masks": mask_variation(part.removed(name, seed, t)),
+                "maps": maps.loc[name, seed] if name in maps.index and seed in maps else math.nan,
+            }
+            for t in part.study.fractions
+            if t in curve.columns and 0 < t < 1
+            for seed in curve.index
+        ]
+        for name, curve in part.curves(protocol).items()
+    }
     rows = [
         {"set": which, "estimator": name, "kind": kind, "chain": chain, **point}
         for which, members in sets.items()
         for name, base in members.items()
         for kind, chain in {"plain": base, **filters.named(base)}.items()
-        if chain in measured
-        for point in measured[chain]
+        for point in measured.get(chain, ())
     ]
     return pd.DataFrame(rows)
-
-
-def _measured(part: StudyEvidence, name: str, frame: pd.DataFrame, maps: pd.DataFrame) -> list[dict[str, Any]]:
-    """Accuracy and variation of a chain, by fraction and seed; plain training has no mask and is left out."""
-    return [
-        {
-            "fraction": t,
-            "seed": seed,
-            "accuracy": frame.loc[seed, t],
-            "masks": mask_variation(part.removed(name, seed, t)),
-            "maps": maps.loc[name, seed] if name in maps.index and seed in maps else math.nan,
-        }
-        for t in part.study.fractions
-        if t in frame.columns and 0 < t < 1
-        for seed in frame.index
-    ]
 
 
 def _plain(points: pd.DataFrame) -> pd.DataFrame:
@@ -196,26 +194,16 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
 
     `left` is what remains of the accuracy, mean over replicates, `low` and `high` its 95 % interval over replicates.
     """
-    plain = _plain(points)
-    accuracy, masks = _wide(plain, "accuracy"), _wide(plain, "masks")
+    accuracy, masks = (_wide(_plain(points), column) for column in ("accuracy", "masks"))
     both = accuracy.index.intersection(masks.index)
     y, x = accuracy.loc[both].to_numpy().T, masks.loc[both].to_numpy().T
     left = np.array([_residuals(*columns) for columns in zip(x, y, strict=True)])
     intervals = [mean_interval(values) for values in left.T]
-    mean = left.mean(0)
-    result = pd.DataFrame(
-        {
-            "estimator": list(both),
-            "accuracy": y.mean(0),
-            "variation of masks": x.mean(0),
-            "rank": scipy.stats.rankdata(-sign * y.mean(0)),
-            "left": mean,
-            "low": [interval.low for interval in intervals],
-            "high": [interval.high for interval in intervals],
-            "rank after": scipy.stats.rankdata(-sign * mean),
-        }
-    )
-    return result.sort_values("rank after", ignore_index=True)
+    columns = {"estimator": list(both), "accuracy": y.mean(0), "variation of masks": x.mean(0)}
+    columns |= {"rank": scipy.stats.rankdata(-sign * y.mean(0)), "left": left.mean(0)}
+    columns |= {end: [getattr(interval, end) for interval in intervals] for end in ("low", "high")}
+    columns |= {"rank after": scipy.stats.rankdata(-sign * left.mean(0))}
+    return pd.DataFrame(columns).sort_values("rank after", ignore_index=True)
 
 
 def _residuals(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -226,15 +214,14 @@ def _residuals(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation of the ranking with ROAD's, and what is left of it when variation is taken out of both."""
-    plain = _plain(points)
-    accuracy, masks = (_wide(plain, c).mean(axis=1) for c in ("accuracy", "masks"))
+    columns = ["spearman", "partial spearman given variation", "estimators"]
+    accuracy, masks = (_wide(_plain(points), c).mean(axis=1) for c in ("accuracy", "masks"))
     both = [name for name in accuracy.index if name in road.index and name in masks.index]
     if len(both) < LEAST:
-        return pd.DataFrame(columns=["spearman", "partial spearman given variation", "estimators"])
-    other = road.loc[both].mean(axis=1)
-    raw = spearman(accuracy[both], other)
-    partial = partial_spearman(accuracy[both], other, masks[both])
-    return pd.DataFrame([{"spearman": raw, "partial spearman given variation": partial, "estimators": len(both)}])
+        return pd.DataFrame(columns=columns)
+    ranked, other = accuracy[both], road.loc[both].mean(axis=1)
+    row = (spearman(ranked, other), partial_spearman(ranked, other, masks[both]), len(both))
+    return pd.DataFrame([row], columns=columns)
 
 
 def _sentence(line: pd.Series, ranked: pd.DataFrame, protocol: str, sign: int) -> str:
@@ -255,24 +242,16 @@ def _means(points: pd.DataFrame) -> pd.DataFrame:
 
 def _scatters(points: pd.DataFrame, fits_: pd.DataFrame, protocol: str) -> list[Plot]:
     """One scatter per fraction, of what the verdict rests on: unfiltered estimators, variation of the masks."""
-    mean = _means(_plain(points))
     fitted = fits_[(fits_["of"] == "masks") & (fits_["set"] == "as they are")].set_index("fraction")
-    return [
-        scatter(
-            f"variation-{100 * t:g}",
-            f"At {100 * t:g} %, blurriness explains {100 * fitted['r2'][t]:.0f} % ({100 * fitted['low'][t]:.0f} to "
-            f"{100 * fitted['high'][t]:.0f} %) of the differences",
-            "A point per estimator; left is blurry. Points on the line are ranked by blurriness alone.",
-            some,
-            MASKS,
-            ("accuracy", f"accuracy ({protocol.upper()})"),
-            "estimator",
-            line=True,
-            percent=True,
-        )
-        for t, some in mean.groupby("fraction")
-        if t in fitted.index
-    ]
+    reading = "A point per estimator; left is blurry. Points on the line are ranked by blurriness alone."
+    axes, plots = (MASKS, ("accuracy", f"accuracy ({protocol.upper()})"), "estimator"), []
+    for t, some in _means(_plain(points)).groupby("fraction"):
+        if t in fitted.index:
+            r2, low, high = (f"{100 * fitted[name][t]:.0f}" for name in ("r2", "low", "high"))
+            title = f"At {100 * t:g} %, blurriness explains {r2} % ({low} to {high} %) of the differences"
+            name = f"variation-{100 * t:g}"
+            plots.append(scatter(name, title, reading, some, *axes, line=True, percent=True))
+    return plots
 
 
 def _trajectories(points: pd.DataFrame, protocol: str) -> list[Plot]:
@@ -280,22 +259,14 @@ def _trajectories(points: pd.DataFrame, protocol: str) -> list[Plot]:
     mean = _means(points)
     fractions = sorted(mean["fraction"].unique())
     middle = fractions[len(fractions) // 2]
-    plots = []
+    reading = "A path per estimator: plain, max-filtered, Gaussian-filtered; a path down to the left gains by blur."
+    axes, plots = (MASKS, ("accuracy", f"accuracy ({protocol.upper()})"), "estimator"), []
     for which, some in mean[mean["fraction"] == middle].groupby("set", sort=False):
         same, moved = together(some[some["estimator"] != BASELINE])
-        plots.append(
-            lines(
-                f"variation-paths-{'squared' if which == 'squared' else 'plain'}",
-                f"Filtering moves variation and accuracy the same way in {same} of {moved} estimators "
-                f"({which}, {100 * middle:g} %)",
-                "A path per estimator: plain, max-filtered, Gaussian-filtered; a path down to the left gains by blur.",
-                some,
-                MASKS,
-                ("accuracy", f"accuracy ({protocol.upper()})"),
-                "estimator",
-                percent=True,
-            )
-        )
+        title = f"Filtering moves variation and accuracy the same way in {same} of {moved} estimators "
+        title += f"({which}, {100 * middle:g} %)"
+        name = f"variation-paths-{'squared' if which == 'squared' else 'plain'}"
+        plots.append(lines(name, title, reading, some, *axes, percent=True))
     return plots
 
 

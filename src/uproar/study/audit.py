@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,15 +13,16 @@ import scipy
 import torch
 
 from uproar.audits import OWN, audits, read_audit, registry, studies_of, trials_of
-from uproar.audits.registry import Trials, check_kind, kind_of_task
+from uproar.audits.registry import Trials
 from uproar.audits.synthetic import SIMULATIONS
-from uproar.data import Task
+from uproar.data import Task, load
 from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, StoreError, one_line
 from uproar.estimators import estimators
 from uproar.expression import Call
 from uproar.metrics.probe import fractions_of
 from uproar.metrics.registry import fine_tuning_of, read_metric
 from uproar.models import ModelSpec
+from uproar.models.output_kind import require_kind
 from uproar.plugins import describe_error, line_in_file
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding
@@ -36,15 +37,15 @@ from uproar.study.job import Job
 from uproar.study.plan import Plan
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
+from uproar.types import Kind
 
-TOGETHER = 50
-"""Trials of a job."""
+# trials
 
 
-def units_of(trials: Trials) -> list[TrialBatch]:
-    """The trials in pieces."""
-    firsts = range(0, trials.count, TOGETHER)
-    return [TrialBatch(trials.simulation, i, min(TOGETHER, trials.count - i)) for i in firsts]
+def units_of(trials: Trials, together: int = 50) -> list[TrialBatch]:
+    """The trials in pieces, one for each job."""
+    firsts = range(0, trials.count, together)
+    return [TrialBatch(trials.simulation, i, min(together, trials.count - i)) for i in firsts]
 
 
 def trials_key(unit: TrialBatch) -> str:
@@ -72,10 +73,10 @@ def simulate(unit: TrialBatch, store: Store) -> None:
 def trials_in(trials: Trials, store: Store) -> Mapping[str, np.ndarray]:
     """The values of all trials; refused where some are missing."""
     items = [store.find("trials", trials_key(unit)) for unit in units_of(trials)]
-    there = [item.arrays for item in items if item is not None]
-    if not there or len(there) < len(items):
+    batches = [item.arrays for item in items if item is not None]
+    if not batches or len(batches) < len(items):
         raise NotApplicable(f"the trials of {trials.simulation} are not finished; run the audit to the end")
-    return {name: np.concatenate([arrays[name] for arrays in there]) for name in there[0]}
+    return {name: np.concatenate([arrays[name] for arrays in batches]) for name in batches[0]}
 
 
 def seconds_per_trial(trials: Trials) -> float:
@@ -83,6 +84,9 @@ def seconds_per_trial(trials: Trials) -> float:
     began = time.perf_counter()
     SIMULATIONS[trials.simulation].trial(0)
     return time.perf_counter() - began
+
+
+# evidence
 
 
 class StudyEvidence(registry.StudyEvidence):
@@ -119,14 +123,7 @@ class StudyEvidence(registry.StudyEvidence):
         item = self._bench.cells.find(cell)
         if item is None:
             raise NotApplicable(f"the cell {cell} is not finished")
-        return _log_probabilities(item)
-
-    def base_answers(self, seed: int) -> np.ndarray:
-        """Log probabilities that the network which is explained gives the unchanged test images."""
-        item = self._store.find("model", self._bench.keys.model(seed))
-        if item is None:
-            raise NotApplicable(f"the base network of seed {seed} is not finished")
-        return _log_probabilities(item)
+        return scipy.special.log_softmax(item.arrays["test_scores"].astype(np.float64), axis=1)
 
     def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
         """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
@@ -161,10 +158,6 @@ class StudyEvidence(registry.StudyEvidence):
         return torch.as_tensor(gone).numpy()
 
 
-def _log_probabilities(item: Item) -> np.ndarray:
-    return scipy.special.log_softmax(item.arrays["test_scores"].astype(np.float64), axis=1)
-
-
 class Evidence(registry.Evidence):
     """The study an audit judges, and the parts it asked for, by name."""
 
@@ -188,6 +181,12 @@ class Evidence(registry.Evidence):
         return {} if self._trials is None else trials_in(self._trials, self._store)
 
 
+# what audits need, and what they find
+
+
+ONE_CLASS = "it reads predicted classes, of which one is right"
+
+
 @dataclass(frozen=True)
 class AuditRequest:
     """An audit of one task and model of a study: the studies it needs, or why it does not apply."""
@@ -198,6 +197,11 @@ class AuditRequest:
     studies: Mapping[str, Study]
     refused: str = ""
     trials: Trials | None = None
+
+
+@functools.lru_cache(maxsize=2)
+def _kind_of(task: str) -> Kind:
+    return load(task).kind
 
 
 def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[AuditRequest]:
@@ -211,7 +215,8 @@ def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[Aud
         model = ModelSpec.of(setting.model).name
         for call in calls:
             try:
-                check_kind(call, "sigmoid" if setting.output == "sigmoid" else kind_of_task(setting.task))
+                kind = "sigmoid" if setting.output == "sigmoid" else _kind_of(setting.task)
+                require_kind(call.name, audits[call.name].facts.get("kinds", ("softmax",)), kind, ONE_CLASS)
                 studies, trials = _with_baselines(one, studies_of(call, one)), trials_of(call)
                 requests.append(AuditRequest(call, setting.task, model, studies, trials=trials))
             except NotApplicable as error:
@@ -226,23 +231,19 @@ def _with_baselines(study: Study, parts: Mapping[str, Study]) -> dict[str, Study
     So an audit speaks of the same baseline as the study wherever that costs little; a study of metrics alone has them
     where it asks nothing new of them.
     """
-    count = len(study.baseline_chains)
-    own = {*_of_baseline(cells_of, study), *_of_baseline(scores_of, study)}
-
-    def costs_little(part: Study) -> bool:
-        return (_of_baseline(cells_of, part) or _of_baseline(scores_of, part)) <= own
-
-    full = {name: part.with_changes(random_rankings=count) for name, part in parts.items()}
-    return {name: part if costs_little(part) else part.with_changes(random_rankings=1) for name, part in full.items()}
-
-
-def _of_baseline(
-    units: Callable[[Study, Setting], Sequence[Cell | ScoreCell]], study: Study
-) -> set[tuple[Setting, Cell | ScoreCell]]:
-    """The cells or metrics of the further random rankings."""
     names = {chain.name for chain in study.baseline_chains[1:]}
-    settings = Setting.all_of(study)
-    return {(setting, unit) for setting in settings for unit in units(study, setting) if unit.estimator in names}
+
+    def of_baseline(part: Study, units: Callable[[Study, Setting], Sequence[Cell | ScoreCell]]) -> set[object]:
+        """The cells or metrics of the further random rankings."""
+        listed = ((setting, unit) for setting in Setting.all_of(part) for unit in units(part, setting))
+        return {(setting, unit) for setting, unit in listed if unit.estimator in names}
+
+    own, chosen = of_baseline(study, cells_of) | of_baseline(study, scores_of), {}
+    for name, part in parts.items():
+        full = part.with_changes(random_rankings=len(study.baseline_chains))
+        new = (of_baseline(full, cells_of) or of_baseline(full, scores_of)) - own
+        chosen[name] = part.with_changes(random_rankings=1) if new else full
+    return chosen
 
 
 def needed_studies(requests: Sequence[AuditRequest]) -> dict[str, Study]:
@@ -270,33 +271,27 @@ def findings(
     requests: Sequence[AuditRequest], store: str | Path, outcomes: Mapping[Unit, Outcome] | None = None
 ) -> list[Finding]:
     """The findings of some audits from what the store has; one that cannot be answered says why."""
-    place = Store(store)
-    return [_finding(one, place, outcomes) for one in requests]
-
-
-def _finding(one: AuditRequest, store: Store, outcomes: Mapping[Unit, Outcome] | None) -> Finding:
-    entry = audits[one.call.name]
-    try:
-        if one.refused:
-            raise NotApplicable(one.refused)
-        evidence = Evidence(one.studies, store, outcomes, one.trials)
-        options = entry.bind(**dict(one.call.options))
-        finding = entry.function(evidence, **options)
-    except StoreError:
-        raise
-    except CODE_ERRORS as error:
-        if not isinstance(error, NotApplicable) and not line_in_file(error):
+    place, found = Store(store), []
+    for request in requests:
+        entry = audits[request.call.name]
+        try:
+            if request.refused:
+                raise NotApplicable(request.refused)
+            evidence = Evidence(request.studies, place, outcomes, request.trials)
+            finding = entry.function(evidence, **entry.bind(**dict(request.call.options)))
+        except StoreError:
             raise
-        reason = f"{describe_error(error)}.".replace("..", ".")
-        finding = Finding("skipped", f"Not answered: {reason}", reason=reason)
-    return replace(
-        finding,
-        audit=str(one.call),
-        title=entry.facts["title"],
-        question=entry.facts["question"],
-        task=one.task,
-        model=one.model,
-    )
+        except CODE_ERRORS as error:
+            if not isinstance(error, NotApplicable) and not line_in_file(error):
+                raise
+            reason = f"{describe_error(error)}.".replace("..", ".")
+            finding = Finding("skipped", f"Not answered: {reason}", reason=reason)
+        about = {"title": entry.facts["title"], "question": entry.facts["question"]}
+        found.append(replace(finding, audit=str(request.call), task=request.task, model=request.model, **about))
+    return found
+
+
+# what the store must keep
 
 
 @dataclass
@@ -334,26 +329,18 @@ def _add(study: Study, bench: Bench, needs: RequiredResults) -> None:
     rankings |= {ImageRanking(chain, seed) for chain in study.every_chain for seed in study.seeds}
     evaluated = {cell.seed for cell in cells if protocol_named(cell.protocol).evaluator}
     needs.items |= {("evaluator", bench.keys.evaluator(seed)) for seed in evaluated}
-    needs.rankings |= {bench.keys.ranking(one) for one in rankings}
-    needs.items |= {("cell", bench.keys.cell(cell)) for cell in (*cells, *_companions(bench, cells))}
+    needs.rankings |= {bench.keys.ranking(ranking) for ranking in rankings}
+    # tests that came along with the trainings of cells would cost a training if they were lost
+    companions = bench.cells.companions(
+        {bench.keys.training(c): c for c in cells if protocol_named(c.protocol).retrains}
+    )
+    needs.items |= {("cell", bench.keys.cell(cell)) for cell in (*cells, *companions)}
     for unit in scores_of(study, bench.setting):
         needs.items.add(("score", bench.keys.score(unit)))
         if (tuning := fine_tuning_of(unit.metric)) is not None:
             needs.items.add((FINE_TUNED, bench.keys.fine_tuned(tuning, unit.seed)))
     for ranking in rankings:
+        prepared = [leaf for leaf in ranking.chain.leaves if estimators[leaf.name].facts.get("prepare")]
         for fold in ranking.folds:
             needs.items.add(("model", bench.keys.model(ranking.seed, fold)))
-            needs.items |= {("state", key) for key in _states(bench, ranking, fold)}
-
-
-def _companions(bench: Bench, cells: list[Cell]) -> list[Cell]:
-    """Tests that came along with the trainings of cells, and would cost a training if they were lost."""
-    fresh = {bench.keys.training(c): c for c in cells if protocol_named(c.protocol).retrains}
-    return bench.cells.companions(fresh)
-
-
-def _states(bench: Bench, ranking: ImageRanking, fold: int | None) -> Iterator[str]:
-    """What the estimators of a ranking prepare for its base network."""
-    for leaf in ranking.chain.leaves:
-        if estimators[leaf.name].facts.get("prepare"):
-            yield bench.keys.state(leaf, ranking.seed, fold)
+            needs.items |= {("state", bench.keys.state(leaf, ranking.seed, fold)) for leaf in prepared}

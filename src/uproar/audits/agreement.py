@@ -1,0 +1,532 @@
+"""Do settings of a metric agree on what a good map is, and do metrics? (Vandersmissen and Oramas, sections 4.2 to 4.5)
+
+An audit that compares metrics needs the same images, estimators and replicates for all of them; what is not finished
+for all is left out and named. Higher is better for every metric here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import pandas as pd
+import scipy
+from numpy.typing import NDArray
+from pydantic import Field
+
+from uproar.audits.registry import (
+    OWN,
+    Evidence,
+    StudyEvidence,
+    Style,
+    audit,
+    conclude,
+    heat_map,
+    knows_truth,
+    unique_names,
+)
+from uproar.data import load
+from uproar.errors import NotApplicable
+from uproar.metrics.registry import judges, metrics, read_metric, sign_of, uses_order
+from uproar.protocols import protocol_named
+from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.comparisons import holm, sides
+from uproar.statistics.correlation import concordance, krippendorff_alpha
+from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.intervals import Interval, Measurements
+from uproar.statistics.metric_pairs import OPPOSED, ValuesPerImage, both_ways, over_images_p, pairwise, per_estimator
+from uproar.wording import counted
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+Count = Annotated[int, Field(ge=1)]
+
+RESAMPLED = "resampled"
+"""The response that holds a statistic of the data set for resamples of the images, the same for every estimator."""
+
+
+def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, images: int = 10) -> ValuesPerImage:
+    """What some metrics say of the images of a part; refused with the reason where too little is finished.
+
+    A metric whose numbers are those of an earlier one, under another name, is left out.
+    """
+    seeds, done = tuple(part.study.seeds), part.scores
+    done = done[done["metric"].isin([str(read_metric(name)) for name in names])]
+    counts = done.groupby(["metric", "estimator"])["seed"].nunique()
+    whole = set(counts.index[counts == len(seeds)])
+    chains = [c for c in part.estimators if c != BASELINE and any(estimator == c for _, estimator in whole)]
+    if len(chains) < least:
+        raise NotApplicable(
+            f"{counted(len(chains), 'estimator')} beside random {'has' if len(chains) == 1 else 'have'} finished "
+            f"metrics; name at least {least} in the study"
+        )
+    notes: list[str] = []
+    arrays: dict[str, NDArray[np.float64]] = {}
+    for name in names:
+        if not all((str(read_metric(name)), chain) in whole for chain in chains):
+            notes.append(f"{name} is not defined here, or not finished, for all estimators.")
+            continue
+        values = sign_of(name) * np.array(
+            [[part.responses(name, c, s)["value"].astype(float) for c in chains] for s in seeds]
+        )
+        twin = next((other for other, v in arrays.items() if np.array_equal(v, values, equal_nan=True)), None)
+        if twin is None:
+            arrays[name] = values
+        else:
+            notes.append(f"{name} has the numbers of {twin} and is not compared with it.")
+    if len(arrays) < 2:
+        raise NotApplicable(
+            f"{counted(len(arrays), 'metric')} finished; two that differ are needed, e.g. insertion and road"
+        )
+    data = ValuesPerImage(tuple(arrays), tuple(chains), seeds, np.array(list(arrays.values())), tuple(notes))
+    if data.images < images:
+        raise NotApplicable(
+            f"{counted(data.images, 'test image')} cannot show whether metrics agree; use at least {images}"
+        )
+    return data
+
+
+def advantage(part: StudyEvidence, metric: str, estimator: str, other: str = BASELINE) -> Interval | None:
+    """How much better an estimator is than another by a metric, positive = better; None where it is not known."""
+    rows = part.scores
+    value = rows[rows["metric"] == str(read_metric(metric))].set_index(["estimator", "seed"])["value"]
+    seeds = [s for s in part.study.seeds if (estimator, s) in value.index and (other, s) in value.index]
+    if not seeds:
+        return None
+
+    def measured(chain: str) -> Measurements:
+        responses = [part.responses(metric, chain, seed) for seed in seeds]
+        by_image = np.stack([one["value"].astype(float) for one in responses])
+        if metrics[read_metric(metric).name].facts["statistic"] is None:
+            return Measurements(by_image)
+        numbers = np.array([value[chain, seed] for seed in seeds], dtype=float)
+        return Measurements(by_image, numbers, np.stack([one[RESAMPLED] for one in responses]))
+
+    difference = (measured(estimator) - measured(other)).interval()
+    if np.isnan(difference.value):
+        return None
+    return difference if sign_of(metric) > 0 else -difference
+
+
+def advantage_table(
+    advantages: Iterable[tuple[tuple[str, ...], Interval | None]], columns: Sequence[str], value: str = "advantage"
+) -> pd.DataFrame:
+    """A row for each advantage that is known: p is adjusted by Holm over all rows, `side` is its sign where decided."""
+    rows = [(*keys, each.value, each.low, each.high, each.p) for keys, each in advantages if each is not None]
+    table = pd.DataFrame(rows, columns=[*columns, value, "low", "high", "p_holm"])
+    table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
+    return table.assign(side=sides(table[value], table["p_holm"]))
+
+
+# settings of one metric
+
+SETTINGS = "settings"
+KINDS, FILLS, UNITS = ("insertion", "deletion"), ("mean", "blur", "uniform"), ("pixel", "region")
+WINDOW = 9
+"""Side of a region, on images of at least 27 pixels; a third of the side on smaller ones."""
+RELIABLE = 0.7
+"""The usual least correlation of two forms of one test."""
+
+
+def window_of(height: int, width: int) -> int | None:
+    """The side of a region for images of this size; None where images are too small to have regions.
+
+    >>> window_of(224, 224), window_of(16, 16), window_of(8, 8), window_of(1, 200)
+    (9, 5, 3, None)
+    """
+    side = min(height, width)
+    return None if side < 6 else min(WINDOW, side // 3 + (side // 3 + 1) % 2)
+
+
+def settings(kind: str, window: int | None, steps: int, repeats: int | None = None) -> dict[str, str]:
+    """The settings of a metric by a short name, e.g. `blur+region`."""
+    metrics = {}
+    for unit in UNITS:
+        for fill in FILLS:
+            options = [f"steps={steps}", f"fill={fill}", f"unit={unit}"]
+            options += [f"window={window}"] if unit == "region" else []
+            options += [f"repeats={repeats}"] if fill == "uniform" and repeats else []
+            if unit == "pixel" or window is not None:
+                metrics[f"{fill}+{unit}"] = str(read_metric(f"{kind}({', '.join(options)})"))
+    return metrics
+
+
+def _all_settings(
+    study: Study, steps: int, window: int | None, repeats: int | None, replicates: int
+) -> Mapping[str, Study]:
+    """Insertion and deletion in all settings on the first replicates."""
+    size = window or window_of(*load(study.tasks[0]).shape[1:])
+    names = [name for kind in KINDS for name in settings(kind, size, steps, repeats).values()]
+    return {SETTINGS: study.with_changes(metrics=tuple(names), protocols=(), seeds=study.seeds[:replicates])}
+
+
+@audit(
+    title="Settings of insertion and deletion",
+    question="Do fill and unit decide what insertion and deletion say of a map?",
+    studies=_all_settings,
+    paper="Vandersmissen and Oramas, section 4.2",
+    needs="an estimator beside random and 10 test images",
+)
+def consistency(
+    evidence: Evidence,
+    *,
+    steps: Count = 20,
+    window: Count | None = None,
+    repeats: Count | None = None,
+    replicates: Count = 1,
+) -> Finding:
+    """Spearman's correlation over images between every two settings, per estimator and averaged."""
+    part = evidence[SETTINGS]
+    compared = {kind: _compared(part, kind) for kind in KINDS}
+    pairs = pd.concat([table for _, table in compared.values()], ignore_index=True)
+    lowest = pairs.loc[pairs["over_images"].idxmin()]
+    data = next(data for data, _ in compared.values())
+    return Finding(
+        settings_state(pairs),
+        _settings_sentence(compared, lowest, data),
+        plots=tuple(_settings_plot(kind, table) for kind, (_, table) in compared.items()),
+        tables={f"{kind}: every two settings": table for kind, (_, table) in compared.items()}
+        | {f"{kind}: per estimator": _short(per_estimator(d)) for kind, (d, _) in compared.items()},
+        notes=_settings_notes(part, data),
+    )
+
+
+def settings_state(pairs: pd.DataFrame) -> State:
+    """Whether every two settings of a metric are clearly above, or some clearly below, what makes a test reliable.
+
+    Below goes by Holm over all pairs: among thirty, one is easily below by chance.
+    """
+    below = (over_images_p(pairs, RELIABLE) <= ALPHA) & (pairs["over_images"] < RELIABLE)
+    return conclude(misleads=bool(below.any()), holds=bool((pairs["over_low"] >= RELIABLE).all()))
+
+
+def _compared(part: StudyEvidence, kind: str) -> tuple[ValuesPerImage, pd.DataFrame]:
+    names = [name for name in part.study.metric_names if read_metric(name).name == kind]
+    data = values_per_image(part, names, least=1)
+    table = _short(pairwise(data, None)).drop(columns=["i", "j", "given_clean_score", "p_opposed", "opposed"])
+    table.insert(0, "kind", kind)
+    if not table["over_images"].notna().any():
+        raise NotApplicable(f"{kind} gives every image the same value; a network that has learned something is needed")
+    return data, table
+
+
+def _short(table: pd.DataFrame) -> pd.DataFrame:
+    """Metrics by the short names of their settings, e.g. `blur+region`."""
+
+    def setting(metric: str) -> str:
+        options = dict(read_metric(metric).options)
+        return f"{options.get('fill', 'mean')}+{options.get('unit', 'pixel')}"
+
+    return table.assign(metric=table["metric"].map(setting), other=table["other"].map(setting))
+
+
+def _settings_sentence(
+    compared: Mapping[str, tuple[ValuesPerImage, pd.DataFrame]], lowest: pd.Series, data: ValuesPerImage
+) -> str:
+    means = " and ".join(f"{table['over_images'].mean():.2f} ({kind})" for kind, (_, table) in compared.items())
+    orders = []
+    for kind, (values, _) in compared.items():
+        by_estimator = values.values.transpose(0, 2, 1, 3).reshape(len(values.metrics), len(values.estimators), -1)
+        defined = np.isfinite(by_estimator).any(2)
+        if len(values.estimators) >= 3 and defined.all():
+            orders.append(f"{concordance(np.nanmean(by_estimator, 2))[0]:.2f} ({kind})")
+    alike = f"; they order the estimators with Kendall's W = {' and '.join(orders)}" if orders else ""
+    return (
+        f"Settings of one metric correlate over images by {means} on average over {len(data.estimators)} "
+        f"estimators, least {lowest['metric']} with {lowest['other']} in {lowest['kind']}: "
+        f"{lowest['over_images']:.2f} [{lowest['over_low']:.2f}, {lowest['over_high']:.2f}], where {RELIABLE} is the "
+        f"usual bar{alike}."
+    )
+
+
+def _settings_plot(kind: str, table: pd.DataFrame) -> Plot:
+    lowest = table.loc[table["over_images"].idxmin()]
+    title = f"{kind.capitalize()}: {lowest['metric']} and {lowest['other']} agree least ({lowest['over_images']:.2f})"
+    reading = (
+        "Spearman's correlation over images between two settings, mean over estimators; 1: the setting does not "
+        "matter for the order of images."
+    )
+    data, axes = both_ways(table, "over_images"), (("metric", "setting"), ("other", "setting"))
+    return heat_map(f"consistency-{kind}", title, reading, data, *axes, value="correlation", diverging=True)
+
+
+def _settings_notes(part: StudyEvidence, data: ValuesPerImage) -> tuple[str, ...]:
+    windows = {dict(read_metric(name).options).get("window") for name in part.study.metric_names} - {None}
+    size = next(iter(windows), None)
+    regions = (
+        "These images are too small for regions: only single pixels are changed."
+        if size is None
+        else f"A region has {size}×{size} pixels."
+    )
+    return (
+        *data.notes,
+        f"{regions} {data.images} images, {counted(len(data.seeds), 'replicate')}; uniform noise "
+        "is averaged over draws.",
+        "Some images are easy in every setting, which makes settings correlate over images whatever the maps; "
+        "`within_images` takes that out.",
+    )
+
+
+# metrics and protocols
+
+METRICS = (
+    "insertion(steps=20)",
+    "deletion(steps=20)",
+    "road",
+    "completeness",
+    "soundness(steps=20)",
+    "average_drop",
+    "average_drop(binarise=0.5)",
+    "increase_in_confidence",
+)
+POINTING = "pointing_game"
+CLEAN = "average_drop"
+"""The metric that also keeps the class's probability on the unchanged image."""
+
+JUDGES = "judges"
+
+
+def _studies(study: Study, metrics: Sequence[str], replicates: int) -> Mapping[str, Study]:
+    """The study's own metrics, and those it does not have under other options, on the first replicates."""
+    own = {read_metric(name).name for name in study.metrics}
+    wanted = [name for name in metrics if read_metric(name).name not in own]
+    if POINTING not in own and knows_truth(study.tasks[0]):
+        wanted.append(POINTING)
+    names = unique_names(study.metric_names, [str(read_metric(name)) for name in wanted])
+    return {JUDGES: study.with_changes(metrics=names, protocols=(), seeds=study.seeds[:replicates])}
+
+
+@audit(
+    title="Agreement of metrics",
+    question="Do metrics and protocols agree on which maps are good?",
+    studies=_studies,
+    paper="Vandersmissen and Oramas, sections 4.3 and 4.5",
+    needs="at least 3 estimators beside random, 2 metrics and 10 test images",
+)
+def reliability(
+    evidence: Evidence, *, metrics: tuple[str, ...] = METRICS, replicates: Annotated[int, Field(ge=1)] = 3
+) -> Finding:
+    """Correlations of every two metrics over images and over estimators, and who contradicts whom about random."""
+    part = evidence[JUDGES]
+    data = values_per_image(part, [name for name in part.study.metric_names if judges(name)], least=3)
+    clean = [name for name in data.metrics if read_metric(name).name == CLEAN]
+    before = [part.responses(clean[0], data.estimators[0], s)["before"] for s in data.seeds] if clean else None
+    pairs = pairwise(data, None if before is None else np.array(before))
+    levels = estimator_scores(part, data, evidence[OWN])
+    order = _orders(levels, _judging(evidence[OWN]))
+    by_judge = sides_of(part, data, evidence[OWN])
+    clashes = contradictions(by_judge)
+    opposed = pairs[pairs["opposed"]]
+    table = pairs.drop(columns=["i", "j", "over_error"])
+    return Finding(
+        conclude(misleads=len(opposed) + len(clashes) > 0, holds=order.p < 0.05),
+        _sentence(pairs, opposed, clashes, order, data),
+        plots=_plots(pairs, levels, opposed, order, data),
+        tables={
+            "every two metrics: correlation over images (mean over estimators), given the clean score, and "
+            "across the estimators of one image": table,
+            "the same over images, per estimator": per_estimator(data),
+            "estimators by judge (higher is better)": levels.rename_axis("judge").reset_index(),
+            "advantage over random by judge": by_judge,
+        },
+        marks=_marks(clashes),
+        notes=(*data.notes, *_notes(data, order)),
+    )
+
+
+@dataclass(frozen=True)
+class RankAgreement:
+    """How far the judges agree on the order of the estimators."""
+
+    w: float
+    """Kendall's W, and p of "each orders at random"."""
+    p: float
+    alpha: float
+    """Krippendorff's."""
+    judges: int
+    estimators: int
+    protocols: tuple[str, ...]
+
+
+# over estimators
+
+
+def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
+    """What every judge gives every estimator, higher is better: metrics, and the study's protocols.
+
+    A metric's number is its mean over replicates; a protocol's the mean accuracy over replicates and fractions, turned
+    round where lower is better. A judge that lacks an estimator is left out.
+    """
+    rows = part.scores
+    by_metric = rows.pivot_table(index="metric", columns="estimator", values="value")
+    turned = rows.groupby("metric")["higher_is_better"].first().map({True: 1, False: -1})
+    parts = [by_metric.mul(turned, axis=0).reindex(index=list(data.metrics), columns=list(data.estimators))]
+    for name in _judging(own):
+        protocol = protocol_named(name)
+        tables = {
+            chain: own.accuracy(name, chain).drop(columns=protocol.plain, errors="ignore") for chain in data.estimators
+        }
+        accuracies = {
+            chain: float(table.to_numpy().mean()) if table.size else math.nan for chain, table in tables.items()
+        }
+        parts.append(protocol.direction * pd.DataFrame(accuracies, index=[name]))
+    return pd.concat(parts).dropna()
+
+
+def _judging(own: StudyEvidence) -> list[str]:
+    """Protocols of the study that may rank estimators."""
+    return [p.name for p in own.study.protocol_list if p.judges] if own.study.protocols else []
+
+
+def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> RankAgreement:
+    if len(levels) < 2:
+        raise NotApplicable(f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols")
+    protocols = [name for name in levels.index if name in judging]
+    ranks = scipy.stats.rankdata(-levels.to_numpy(), axis=1)
+    w, p = concordance(levels.to_numpy())
+    return RankAgreement(w, p, krippendorff_alpha(ranks), len(levels), levels.shape[1], tuple(protocols))
+
+
+# against random
+
+
+def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
+    """Each estimator's advantage over random by each judge, its interval, and its side where that is decided.
+
+    p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a protocol, as in the
+    study's own verdicts.
+    """
+    advantages = (
+        ((metric, "metric", chain), advantage(part, metric, chain))
+        for metric in filter(uses_order, data.metrics)
+        for chain in data.estimators
+    )
+    tables = [advantage_table(advantages, ["judge", "kind", "estimator"])]
+    for protocol in _judging(own):
+        verdicts = own.verdicts(protocol).rename_axis("estimator").reset_index()
+        if len(verdicts):
+            tables.append(verdicts.assign(judge=protocol, kind="protocol")[list(tables[0])])
+    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+
+
+def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
+    """Every two judges that decidedly put an estimator on different sides of random."""
+    rows = []
+    for estimator, group in sides[sides["side"] != 0].groupby("estimator", sort=False):
+        for a, b in itertools.combinations(group.itertuples(), 2):
+            if a.side != b.side:
+                rows.append({"estimator": estimator, "better": a if a.side > 0 else b, "worse": b if a.side > 0 else a})
+    return pd.DataFrame(rows, columns=["estimator", "better", "worse"])
+
+
+def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
+    """A mark on each verdict of a protocol that metrics put the other way; the clearest metric is named."""
+    against: dict[tuple[str, str], list[Any]] = {}
+    for clash in clashes.itertuples():
+        pair = (clash.better, clash.worse)
+        for one, other in (pair, pair[::-1]):
+            if one.kind == "protocol" and other.kind == "metric":
+                against.setdefault((one.judge, clash.estimator), []).append(other)
+    marks = []
+    for (protocol, estimator), others in against.items():
+        first = others[0]
+        side, ends = "better" if first.side > 0 else "worse", sorted([abs(first.low), abs(first.high)])
+        why = f"{first.judge} finds {estimator} {side} than random by {abs(first.advantage):.3f} "
+        why += f"[{ends[0]:.3f}, {ends[1]:.3f}]"
+        if len(others) > 1:
+            why += f"; so {'does' if len(others) == 2 else 'do'} {', '.join(o.judge for o in others[1:])}"
+        marks.append(Mark(protocol, estimator, f"contradicted by {first.judge}", why))
+    return tuple(marks)
+
+
+def _sentence(
+    pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: RankAgreement, data: ValuesPerImage
+) -> str:
+    judges = f"{order.judges} judges"
+    if order.protocols:
+        judges += f" ({order.judges - len(order.protocols)} metrics, {len(order.protocols)} protocols)"
+    text = (
+        f"{judges} order {order.estimators} estimators with Kendall's W = {order.w:.2f} "
+        f"(1: all alike; p = {order.p:.2g}) and Krippendorff's α = {order.alpha:.2f}"
+    )
+    details = []
+    if len(opposed):
+        worst = opposed.loc[opposed["within_images"].idxmin()]
+        details.append(
+            f"{len(opposed)} of {len(pairs)} pairs of metrics order the estimators of an image in opposite ways, "
+            f"most of all {worst['metric']} and {worst['other']} (rank correlation {worst['within_images']:.2f} "
+            f"[{worst['within_low']:.2f}, {worst['within_high']:.2f}])"
+        )
+    if len(clashes):
+        first = clashes.iloc[0]
+        count = clashes["estimator"].nunique()
+        details.append(
+            f"{count} of {len(data.estimators)} estimators are better than random by one and worse by another, "
+            f"e.g. {first['estimator']} by {first['better'].judge} and {first['worse'].judge}"
+        )
+    if not details:
+        details.append(
+            "no two of them contradict each other" + ("" if order.p < 0.05 else ", but their agreement may be chance")
+        )
+    return f"{text}; {'; '.join(details)}."
+
+
+def _notes(data: ValuesPerImage, order: RankAgreement) -> list[str]:
+    notes = [
+        f"Metrics are turned so that higher is better; {len(data.estimators)} estimators beside random, "
+        f"{data.images} images, {len(data.seeds)} replicates. Spearman's correlation, point-biserial where one "
+        "metric is 0 or 1, Pearson's where both are.",
+        "Over images two metrics can correlate because some images are easy for both; within images, and given the "
+        "probability of the class on the unchanged image, that is taken out.",
+        "Random itself is no part of the rankings: its last place would make judges agree. Only metrics that go by the "
+        "order of pixels are asked who is better than random, since the values of uniform noise are unlike any map's.",
+        f"Two metrics contradict each other where their correlation within images is below {OPPOSED}, tested with "
+        "Holm's correction over all pairs; who is better or worse than random is tested with Holm's correction over "
+        "all metrics and estimators: asking many judges does not by itself produce a contradiction.",
+    ]
+    if order.protocols:
+        notes.append("Protocols enter with their mean accuracy over fractions and replicates.")
+    return notes
+
+
+def _plots(
+    pairs: pd.DataFrame, levels: pd.DataFrame, opposed: pd.DataFrame, order: RankAgreement, data: ValuesPerImage
+) -> tuple[Plot, ...]:
+    best = pairs.loc[pairs["within_images"].idxmax()] if pairs["within_images"].notna().any() else None
+    within = "Within an image, "
+    if best is None:
+        within = "No two metrics could be compared within an image"
+    elif len(opposed):
+        worst = opposed.loc[opposed["within_images"].idxmin()]
+        within += f"{worst['metric']} and {worst['other']} contradict each other ({worst['within_images']:.2f})"
+    else:
+        within += f"no two metrics contradict each other; {best['metric']} and {best['other']} agree most"
+    strongest = pairs.loc[pairs["over_images"].abs().idxmax()]
+    ranks = pd.DataFrame(scipy.stats.rankdata(-levels.to_numpy(), axis=1), index=levels.index, columns=levels.columns)
+    tidy = ranks.rename_axis("judge").reset_index().melt("judge", var_name="estimator", value_name="rank")
+    over = f"Over images, {strongest['metric']} and {strongest['other']} are tied most closely "
+    over += f"({strongest['over_images']:.2f})"
+    reading_within = (
+        "Mean over images of the rank correlation of two metrics across estimators: 1 same order, −1 opposite."
+    )
+    reading_over = (
+        "Correlation of two metrics over images, mean over estimators; negative: what one likes the other "
+        "dislikes. Easy images alone can make it large."
+    )
+    reading_ranks = (
+        "Place of each estimator (column) by each judge (row), 1 = best; columns of one colour mean agreement."
+    )
+    title = f"Judges order the estimators with Kendall's W = {order.w:.2f}"
+    pair = (("metric", "metric"), ("other", "metric"))
+    style: Style = {"value": "correlation", "diverging": True}
+    place = (("estimator", "estimator"), ("judge", "judge"))
+    return (
+        heat_map("reliability-within", within, reading_within, both_ways(pairs, "within_images"), *pair, **style),
+        heat_map("reliability-images", over, reading_over, both_ways(pairs, "over_images"), *pair, **style),
+        heat_map("reliability-ranks", title, reading_ranks, tidy, *place, value="rank"),
+    )
