@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from uproar.claims import claims_named
 from uproar.extend import _registries, declared_in
+from uproar.papers.claims import claims_named
 from uproar.protocols import PROTOCOLS
 from uproar.results.claim_outcome import tally
 from uproar.study.sessions import run

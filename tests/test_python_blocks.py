@@ -16,9 +16,9 @@ import torch
 
 import uproar
 from uproar.bibliography import papers
-from uproar.claims.registry import claims
 from uproar.estimators import estimators
 from uproar.metrics import metrics
+from uproar.papers.claims import claims
 from uproar.report.files import write_files
 from uproar.report.score_archive import archive_files
 from uproar.report.tables import score_table_files

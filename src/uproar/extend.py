@@ -51,7 +51,7 @@ from uproar.training.recipe import recipe, recipes
 
 if TYPE_CHECKING:
     from uproar.audits.registry import audit
-    from uproar.claims.registry import claim
+    from uproar.papers.claims import claim
     from uproar.report.paper_figures import paper_figure
     from uproar.results.finding import Finding
 
@@ -80,7 +80,7 @@ __all__ = [
 _LATE = {
     "audit": "uproar.audits.registry",
     "Finding": "uproar.results.finding",
-    "claim": "uproar.claims.registry",
+    "claim": "uproar.papers.claims",
     "paper_figure": "uproar.report.paper_figures",
 }
 
@@ -165,7 +165,7 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
 def _registries() -> list[Registry]:
     late = {
         "uproar.audits.registry": "audits",
-        "uproar.claims.registry": "claims",
+        "uproar.papers.claims": "claims",
         "uproar.report.paper_figures": "figures",
     }
     loaded = [getattr(sys.modules[m], name) for m, name in late.items() if m in sys.modules]  # by who declares one

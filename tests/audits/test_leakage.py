@@ -11,7 +11,7 @@ import torch
 import uproar
 from uproar.audits.leakage import told_by_masks
 from uproar.estimators import estimator, estimators
-from uproar.papers.claims import entropy, given, shared_bits, theorem_one, theorem_two, uniform
+from uproar.papers.song2023.measures import entropy, given, shared_bits, theorem_one, theorem_two, uniform
 from uproar.statistics.intervals import crossed_mean
 from uproar.training.evaluate import nll_bits
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import uproar
-from tests.claims.made import MODEL, TASK, accuracies, results
+from tests.papers.made import MODEL, TASK, accuracies, results
 from uproar.bibliography import papers, read_beside
-from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.measures import MEASURES
-from uproar.claims.registry import claims, claims_named, papers_with_claims, read_claims
 from uproar.cli.app import _exit_code
+from uproar.papers.claims import claims, claims_named, papers_with_claims, read_claims
+from uproar.papers.evidence import ClaimEvidence
+from uproar.papers.measures import MEASURES
 from uproar.report.paper_figures import figures
 from uproar.report.study_report import chapters_of
 from uproar.study.spec import shipped_studies, study_named
@@ -23,7 +23,7 @@ from uproar.training.recipe import Recipe, recipes
 PLUGIN = """
 from uproar import extend
 from uproar.bibliography import study_files
-from uproar.claims import every
+from uproar.papers.claims import every
 from uproar.report.paper_figures import ComparisonTable, PaperFigure
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.claims.made import accuracies, finding, results, scored
-from uproar.claims import ClaimEvidence, claims_named, judge
+from tests.papers.made import accuracies, finding, results, scored
+from uproar.papers.claims import claims_named, judge
+from uproar.papers.evidence import ClaimEvidence
 from uproar.report.drawing import draw
 from uproar.report.figures import Chart, Figure, Series, styles
 from uproar.report.paper_figures import FigureSource, figures_of_papers

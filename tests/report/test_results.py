@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from uproar.claims import judge
+from uproar.papers.claims import judge
 from uproar.report import write_results
 from uproar.report.markdown import StudyText
 from uproar.results.finding import Finding, Plot

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from uproar.audits import audits
-from uproar.claims import claims_named, papers_with_claims
 from uproar.cli.completion import LISTINGS
 from uproar.cli.ls import LISTED
 from uproar.data import tasks
@@ -20,6 +19,7 @@ from uproar.estimators.registry import COMMON_NAMES
 from uproar.expression import shown_value
 from uproar.metrics import metrics
 from uproar.models import models
+from uproar.papers.claims import claims_named, papers_with_claims
 from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills

@@ -52,8 +52,8 @@ def report(
         page = _report_scores(folder, out or folder, latex)
         return _opened(page) if show else 0
     check_run(folder)
-    from uproar.claims import claims_named
     from uproar.cli.print_results import finish, print_results
+    from uproar.papers.claims import claims_named
     from uproar.study.progress import read_progress
     from uproar.study.record import read_run
 

@@ -1,224 +1,219 @@
-"""The claims of the papers, which are data (claims.toml in the folder of each), and the measures of Song et al.
+"""The registry of claims: how a claim of a paper is declared, and how its outcome follows from the results of a study.
 
-No other paper needs these: lines through estimators over the total variation of their maps, and Theorems 3.1 and 3.2,
-which are checked by enumerating small joint distributions.
+The claims of a paper are data: `read_claims("author2030", __file__)` declares those in the file `claims.toml` beside a
+module (`uproar.papers.measures` says what one looks like). A claim that needs code of its own is a function:
+
+    @claim("author2030:sg-sq", place="4.2.3, Figure 5", says="Squaring and averaging ... far outperforms ...",
+           published="10.78 ± 7.85 % at 90 % removed, random 63.71")
+    def sg_sq(evidence):
+        return every(evidence.area("roar", "sg_sq(grad)", above=0.05))
+
+A claim holds where the whole 95 % interval of its number lies in the claimed range, does not hold where all of the
+interval lies outside, and is undecided otherwise; with several numbers the level allows for their number (`every`,
+`most`). Where the study lacks what a claim needs it is not tested; where it lacks only some of the parts, the outcome
+is that of the others, "in part".
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pandas as pd
+from uproar.bibliography import read_beside, title_of
+from uproar.errors import NotApplicable, one_line, unknown
+from uproar.papers.evidence import ClaimEvidence
+from uproar.papers.measures import MEASURES
+from uproar.registry import Registry
+from uproar.results.claim_outcome import IN_PART, Decision, Judgement, Measure, Missing
 
-from uproar.audits.blur import SQUARES
-from uproar.claims.evidence import ClaimEvidence, without_options
-from uproar.claims.measures import ROAR, Parts, measure, rates_of
-from uproar.claims.registry import read_claims
-from uproar.estimators import read_chain
-from uproar.results.claim_outcome import Measure, Missing, Range
-from uproar.statistics.intervals import Interval
+if TYPE_CHECKING:
+    from uproar.results.study import Results
 
-for _paper in ("hooker2019", "li2024", "song2023", "vandersmissen2023"):
-    read_claims(_paper, str(Path(__file__).parent / _paper / "claims.toml"))
-
-# Song et al.: lines over total variation
-
-Of = Literal["maps", "masks"]
-VARIATION, MASKS = "total_variation", "removed_variation"
-BLOCKS = ("block_random", "block_random_free")
-RATES = (0.1, 0.3, 0.5)
-"""Of the paper's figures."""
-LINEAR = 0.5
-"""R² from which a line counts as strong, a correlation of .7."""
+claims = Registry("claim", "uproar.claims", ("uproar.papers.*",))
+_ORDER = itertools.count()
+T = TypeVar("T")
+Test = Callable[[ClaimEvidence], Decision]
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line through estimators: total variation and accuracy by name, and its R²; `excluded` are not on it."""
+class Claim:
+    """What a paper says and how it is tested."""
 
-    x: Mapping[str, float]
-    y: Mapping[str, float]
-    r2: Measure
-    excluded: tuple[str, ...]
+    name: str
+    place: str
+    says: str
+    published: str
+    test: Test
 
+    @property
+    def paper(self) -> str:
+        """The paper's title, or the first half of the claim's name where nobody has declared the paper."""
+        return title_of(paper_of(self.name))
 
-def variation_lines(
-    evidence: ClaimEvidence, squared: bool, of: Of = "maps", baselines: bool = False
-) -> dict[float, Line]:
-    """The line of accuracy under ROAR over total variation at every rate, through unfiltered estimators.
-
-    Of the maps, or of the masks of what is removed at that rate. What knows no model is not on the line unless
-    `baselines` asks for it; random blocks never are, the paper has them in a table of their own.
-    """
-    return {t: _line(evidence, squared, of, baselines, t) for t in rates_of(evidence, RATES)}
-
-
-def _line(evidence: ClaimEvidence, squared: bool, of: Of, baselines: bool, t: float) -> Line:
-    variation = variation_by_name(evidence, of, t)
-    chosen = [n for n in evidence.available(variation, ROAR) if _unfiltered(n, squared)]
-    if squared:
-        chosen = [n for n in chosen if f"sq({n})" not in chosen]
-    reached = {n: evidence.accuracy(ROAR, n) for n in chosen}
-    y = pd.DataFrame({n: reached[n][t] for n in chosen if t in reached[n]})
-    x = pd.Series({n: variation[n] for n in y}, dtype=float)
-    excluded = [n for n in y if n in BLOCKS or not (baselines or read_chain(n).needs_model)]
-    what = f"R² of accuracy over total variation of {of} at {t:g}"
-    r2 = evidence.line(what, x.drop(excluded), y, above=LINEAR)
-    return Line(dict(x), dict(y.mean()), r2, tuple(excluded))
-
-
-def variation_by_name(evidence: ClaimEvidence, of: Of = "maps", t: float = 0.0) -> dict[str, float]:
-    """Mean total variation of the maps, or of the masks at a rate, by estimator without options."""
-    metric = evidence.metric(VARIATION) if of == "maps" else evidence.metric(MASKS, fraction=t)
-    names = evidence.values[evidence.values["metric"] == metric]["estimator"].unique()
-    return {without_options(str(n)): -float(evidence.per_image(metric, str(n)).mean()) for n in names}
-
-
-def _unfiltered(name: str, squared: bool) -> bool:
-    """Whether an estimator is plain, and squared or not as wanted; for a control that is not squared any is right."""
-    chain = read_chain(name)
-    square = chain.raw.name in SQUARES
-    return not chain.filters and (square == squared or not (square or chain.needs_model))
-
-
-@measure
-def variation_line(
-    evidence: ClaimEvidence,
-    claimed: Range,
-    *,
-    through: Sequence[str],
-    squared: bool,
-    of: Of = "maps",
-    baselines: Sequence[str] = (),
-) -> Parts:
-    """R² of accuracy over total variation at every rate; `through` and `baselines` are what the paper's lines have."""
-    lines = variation_lines(evidence, squared, of, bool(baselines))
-    rates = [Missing(f"the study has no {ROAR} at {t:g}") for t in RATES if t not in lines]
-    return [*(line.r2 for line in lines.values()), *evidence.absent((*through, *baselines), ROAR), *rates]
-
-
-# Song et al.: the theorems
-
-Outcome = Mapping[str, Hashable]
-Distribution = Sequence[tuple[Fraction, Outcome]]
-"""Outcomes, each with a value for every variable, and their probabilities."""
-
-
-def uniform(outcomes: Iterable[Outcome]) -> Distribution:
-    """All outcomes, equally likely."""
-    listed = list(outcomes)
-    return [(Fraction(1, len(listed)), outcome) for outcome in listed]
-
-
-def given(joint: Distribution, **values: Hashable) -> Distribution:
-    """The distribution given the values of some variables."""
-    left = [(p, o) for p, o in joint if all(o[name] == value for name, value in values.items())]
-    total = sum(p for p, _ in left)
-    return [(p / total, outcome) for p, outcome in left]
-
-
-def entropy(joint: Distribution, *names: str) -> float:
-    """Bits of the variables together.
-
-    >>> entropy(uniform([{"coin": 0}, {"coin": 1}]), "coin")
-    1.0
-    """
-    shares: dict[tuple[Any, ...], Fraction] = defaultdict(Fraction)
-    for p, outcome in joint:
-        shares[tuple(outcome[name] for name in names)] += p
-    return -sum(float(p) * math.log2(p) for p in shares.values() if p)
-
-
-def shared_bits(joint: Distribution, a: str, b: str, beside: str | None = None) -> float:
-    """Bits that a and b share, I(a; b), or given a third variable, I(a; b | beside)."""
-    known = () if beside is None else (beside,)
-    return entropy(joint, a, *known) + entropy(joint, b, *known) - entropy(joint, a, b, *known) - entropy(joint, *known)
-
-
-def erased(x: tuple[int, int], attribution: tuple[float, float]) -> tuple[int, int]:
-    """Two pixels without the more important one: ROAR at t = 1/2."""
-    first, second = x
-    return (0, second) if attribution[0] > attribution[1] else (first, 0)
-
-
-def better_by_knowing_less() -> Distribution:
-    """The distribution of Theorem 3.2: Y is the first of two random pixels, Z the one that the explainer marks.
-
-    The attribution A points at pixel Z. Post-processing makes of every A the same Ã, which points at the first pixel.
-    """
-    outcomes = []
-    for x1, x2, z in itertools.product((0, 1), (0, 1), (1, 2)):
-        a = (2.0, 1.0) if z == 1 else (1.0, 2.0)
-        processed = (a[0] + a[1], a[0] + a[1] - 0.5)
-        x = (x1, x2)
-        outcomes.append(
-            {"X": x, "Y": x1, "Z": z, "A": a, "Ã": processed, "X'": erased(x, a), "X̃'": erased(x, processed)}
+    def judge(self, evidence: ClaimEvidence) -> Judgement:
+        """What became of it on one task and model."""
+        about: dict[str, Any] = {
+            "claim": self.name,
+            "paper": self.paper,
+            "place": self.place,
+            "says": self.says,
+            "published": self.published,
+            "task": evidence.task,
+            "model": evidence.model,
+        }
+        try:
+            decision = self.test(evidence)
+        except NotApplicable as error:
+            return Judgement(outcome="not tested", reason=one_line(error), **about)
+        lacking = "; ".join(dict.fromkeys(part.reason for part in decision.missing))
+        return Judgement(
+            outcome=IN_PART[decision.outcome] if lacking else decision.outcome,
+            measures=decision.measures,
+            deciding=decision.deciding,
+            evidence=decision.evidence,
+            reason=f"tested in part: {lacking}" if lacking else "",
+            **about,
         )
-    return uniform(outcomes)
 
 
-def theorem_two() -> dict[str, float]:
-    """The quantities of Theorem 3.2, in bits."""
-    joint = better_by_knowing_less()
-    return {
-        "I(Z; A | X)": shared_bits(joint, "Z", "A", "X"),
-        "I(Z; Ã | X)": shared_bits(joint, "Z", "Ã", "X"),
-        "I(X'; Y | Z = 2)": shared_bits(given(joint, Z=2), "X'", "Y"),
-        "I(X'; Y)": shared_bits(joint, "X'", "Y"),
-        "I(X̃'; Y)": shared_bits(joint, "X̃'", "Y"),
-    }
+def claim(name: str, *, place: str, says: str, published: str) -> Callable[[Test], Test]:
+    """Declare a test of what a paper says under `paper:what`."""
+
+    def keep(test: Test) -> Test:
+        claims.add(name, test, claim=Claim(name, place, says, published, test), order=next(_ORDER))
+        return test
+
+    return keep
 
 
-@functools.cache
-def theorem_one() -> Mapping[str, float]:
-    """Theorem 3.1 for every way to post-process four attributions: the largest gain, in bits.
+def read_claims(paper: str, file: str) -> None:
+    """Declare the claims of a paper in `claims.toml` beside a file.
 
-    The explainer's attribution depends on Z and on the image. No processing of the attribution alone may raise what it
-    tells of Z given the image, and the changed image may not tell more than the attribution it was made from.
+    A field "@name" is what the table [shared] has under that name. A claim whose text has {where} is declared twice,
+    the second time with the fields of the table [twin].
     """
-    values = ((2.0, 1.0), (1.0, 2.0), (3.0, 0.0), (0.0, 3.0))
-    gains = {"I(Z; Ã | X) − I(Z; A | X)": -math.inf, "I(Z; X̃' | X) − I(Z; Ã | X)": -math.inf}
-    for k in itertools.product(range(4), repeat=4):
-        outcomes = []
-        for x1, x2, z in itertools.product((0, 1), (0, 1), range(3)):
-            a = (z + x1) % 4
-            processed = values[k[a]]
-            changed = erased((x1, x2), processed)
-            outcomes.append({"X": (x1, x2), "Z": z, "A": a, "Ã": processed, "X̃'": changed})
-        joint = uniform(outcomes)
-        bits = {name: shared_bits(joint, "Z", name, "X") for name in ("A", "Ã", "X̃'")}
-        for title, gain in zip(gains, (bits["Ã"] - bits["A"], bits["X̃'"] - bits["Ã"]), strict=True):
-            gains[title] = max(gains[title], gain)
-    return gains
+    data = read_beside(file, "claims.toml")
+    shared, twin = data.pop("shared", {}), data.pop("twin", None)
+    for what, fields in data.items():
+        forms: list[tuple[str, dict[str, Any], str]] = [("", {}, "")]
+        if "{where}" in fields["says"]:
+            changes = {key: value for key, value in twin.items() if key not in ("suffix", "where")}
+            forms = [("", {}, twin["where"][0]), (twin["suffix"], changes, twin["where"][1])]
+        for suffix, changes, where in forms:
+            own = _resolved({**fields, **changes}, shared)
+            about = {key: own.pop(key) for key in ("place", "says", "published")}
+            about["says"] = about["says"].replace("{where}", where)
+            claim(f"{paper}:{what}{suffix}", **about)(functools.partial(_decide, fields=own))
 
 
-def _counted(what: str, bits: float, claimed: Range) -> Measure:
-    """An enumerated number: it has no spread, and no data behind it."""
-    return Measure(f"{what}, bits", Interval(bits, bits, bits, n=1), "enumeration", **claimed)
+def read_shared(file: str) -> dict[str, Any]:
+    """What the claims of a paper share, e.g. lists of estimators, for its figures."""
+    return dict(read_beside(file, "claims.toml")["shared"])
 
 
-@measure
-def theorem_1(evidence: ClaimEvidence, claimed: Range) -> Parts:
-    """The largest gain over every processing of a small world, enumerated; rounding aside it is not positive."""
-    return [_counted(name, bits, claimed) for name, bits in theorem_one().items()]
+def _resolved(value: Any, shared: Mapping[str, Any]) -> Any:
+    if isinstance(value, str) and value.startswith("@"):
+        return shared[value[1:]]
+    if isinstance(value, Mapping):
+        return {key: _resolved(one, shared) for key, one in value.items()}
+    return [_resolved(one, shared) for one in value] if isinstance(value, list) else value
 
 
-@measure
-def theorem_2(evidence: ClaimEvidence, claimed: Range) -> Parts:
-    """What the proof's world loses about the model, and what its score gains, enumerated."""
-    bits = theorem_two()
-    lost = bits["I(Z; A | X)"] - bits["I(Z; Ã | X)"]
-    gained = bits["I(X'; Y)"] - bits["I(X̃'; Y)"]
-    return [
-        _counted("information about the model lost by processing", lost, claimed),
-        _counted("information about the model left", bits["I(Z; Ã | X)"], Range(below=1e-9)),
-        _counted("information about the class removed by processing (a better score)", gained, claimed),
-    ]
+def _decide(evidence: ClaimEvidence, fields: Mapping[str, Any]) -> Decision:
+    """The outcome of a claim that is given as data: its measure's numbers together."""
+    rest = {key: value for key, value in fields.items() if key not in ("measure", "holds", "above", "below")}
+    claimed = {key: fields[key] for key in ("above", "below") if key in fields}
+    parts = MEASURES[fields["measure"]](evidence, claimed, **rest)
+    together = most if fields.get("holds") == "most" else every
+    return together(*parts, evidence=fields.get("audit", ""))
+
+
+def paper_of(claim: str) -> str:
+    """The key of the paper that a claim is of.
+
+    >>> paper_of("author2030:sg-sq")
+    'author2030'
+    """
+    return claim.partition(":")[0]
+
+
+def _declared() -> list[Claim]:
+    """All claims, paper by paper, each paper's in the order of their declaration."""
+    entries = sorted(claims.values(), key=lambda entry: entry.facts["order"])
+    return sorted((entry.facts["claim"] for entry in entries), key=lambda one: paper_of(one.name))
+
+
+def papers_with_claims() -> dict[str, str]:
+    """The titles of the papers that make claims, by key."""
+    return {paper_of(one.name): one.paper for one in _declared()}
+
+
+def claims_named(names: Sequence[str]) -> list[Claim]:
+    """The claims that names stand for: a paper for all of its claims as it makes them, or single ones, each once."""
+    known = _declared()
+    chosen: dict[str, Claim] = {}
+    for name in names:
+        mine = [one for one in known if name in (one.name, paper_of(one.name))]
+        if not mine:
+            raise unknown("claim or paper", name, [*papers_with_claims(), *(one.name for one in known)])
+        chosen |= {one.name: one for one in mine}
+    return list(chosen.values())
+
+
+def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
+    """What became of the claims on every task and model; a setting that lacks what a claim needs is left out where
+    another has it."""
+    settings = [ClaimEvidence(results, task, model) for task, model in results.settings]
+    judgements = []
+    for one in claims_named(names):
+        each = [one.judge(evidence) for evidence in settings]
+        judgements += [judgement for judgement in each if judgement.outcome != "not tested"] or each[:1]
+    return judgements
+
+
+def if_applicable(make: Callable[[], T], otherwise: T) -> T:
+    """What a function returns, or something else where the study lacks what it needs."""
+    try:
+        return make()
+    except NotApplicable:
+        return otherwise
+
+
+def every(*parts: Measure | Missing, evidence: str = "") -> Decision:
+    """Holds if every part does, does not hold if one does not; decided by the part that is least surely in its range.
+
+    With k parts "holds" asks each at 95 %, and is wrong in no more than 5 % of studies where one part is outside. "Does
+    not hold" asks for one part outside at 1 - 5 % / k, since any of them may be outside by chance.
+    """
+    return _at_least(lambda k: k, parts, evidence)
+
+
+def most(*parts: Measure | Missing, evidence: str = "") -> Decision:
+    """Holds if more than half of the parts do, does not hold if at least half do not; decided by the one in the middle.
+
+    Both are corrected for the choice of the parts, see `_at_least`.
+    """
+    return _at_least(lambda k: k // 2 + 1, parts, evidence)
+
+
+def _at_least(needed: Callable[[int], int], parts: Sequence[Measure | Missing], evidence: str) -> Decision:
+    """Whether at least `needed(k)` of k numbers lie in their ranges, wrong in at most 5 % of studies either way.
+
+    The numbers are ordered by how surely they are inside; the r-th of r that are needed decides. That at least r of k
+    are inside is shown where its p, times k - r + 1, is at most 5 % (Benjamini and Heller's test of a partial
+    conjunction, whatever the dependence); that fewer are, where the p of its being outside times r is.
+    """
+    measures = [part for part in parts if isinstance(part, Measure)]
+    missing = tuple(part for part in parts if isinstance(part, Missing))
+    if not measures:
+        some = next((part.reason for part in missing), "the study has none of the estimators or metrics it is about")
+        raise NotApplicable(some)
+    k, r = len(measures), needed(len(measures))
+    position = sorted(range(k), key=lambda i: (measures[i].support, measures[i].margin), reverse=True)[r - 1]
+    inside, outside = measures[position].corrected(k - r + 1), measures[position].corrected(r)
+    deciding = inside if inside.outcome == "holds" else outside
+    measures[position] = deciding
+    return Decision(deciding.outcome, tuple(measures), deciding, evidence, missing)

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from uproar.bibliography import title_of
-from uproar.claims.evidence import ClaimEvidence, without_options
 from uproar.errors import NotApplicable, one_line
 from uproar.metrics.registry import metrics, read_metric
+from uproar.papers.evidence import ClaimEvidence, without_options
 from uproar.registry import Registry
 from uproar.report.figures import Chart, Figure, Series, Style, limits_of, numbers, styles
 from uproar.report.formatting import LEVEL, NOTHING, known, percent, points

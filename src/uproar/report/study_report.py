@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.registry import paper_of
+from uproar.papers.claims import paper_of
+from uproar.papers.evidence import ClaimEvidence
 from uproar.report.content import (
     Block,
     Chapter,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from uproar.claims import judge
 from uproar.errors import BadInput
+from uproar.papers.claims import judge
 from uproar.report import write_latex, write_report, write_results
 from uproar.report.markdown import StudyText
 from uproar.results.study import Results

@@ -204,7 +204,7 @@ class Study(BaseModel):
 
             _distinct("audit", [str(read_audit(text)) for text in self.audits])
         if self.claims:
-            from uproar.claims import claims_named
+            from uproar.papers.claims import claims_named
 
             _distinct("claim", self.claims)
             claims_named(self.claims)

@@ -8,8 +8,8 @@ from functools import partial
 
 import pandas as pd
 
-from uproar.claims.registry import if_applicable, read_shared
 from uproar.errors import NotApplicable
+from uproar.papers.claims import if_applicable, read_shared
 from uproar.report.figures import Chart, Figure, Pictures, share_limits, styles
 from uproar.report.formatting import LEVEL, percent, points
 from uproar.report.paper_figures import (

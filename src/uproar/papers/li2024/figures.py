@@ -9,10 +9,10 @@ import pandas as pd
 
 from uproar.audits.synthetic import KNOWN_ANSWER
 from uproar.audits.values import ALL, DISTANCES
-from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.measures import kind_of_marks, part
-from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
+from uproar.papers.claims import if_applicable
+from uproar.papers.evidence import ClaimEvidence
+from uproar.papers.measures import kind_of_marks, part
 from uproar.report.figures import Chart, Figure
 from uproar.report.formatting import LEVEL, NOTHING, known, percent
 from uproar.report.paper_figures import (

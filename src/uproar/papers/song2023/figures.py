@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from uproar.claims.evidence import without_options
-from uproar.claims.measures import ROAR
-from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
-from uproar.papers.claims import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
+from uproar.papers.claims import if_applicable
+from uproar.papers.evidence import without_options
+from uproar.papers.measures import ROAR
+from uproar.papers.song2023.measures import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
 from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, number_or_none, share_limits, styles
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
 from uproar.report.paper_figures import (

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from uproar.bibliography import read_beside
-from uproar.claims.evidence import ClaimEvidence, read_higher, without_options
-from uproar.claims.measures import methods, metric_of, settings_of
-from uproar.claims.registry import if_applicable, read_shared
 from uproar.errors import NotApplicable
+from uproar.papers.claims import if_applicable, read_shared
+from uproar.papers.evidence import ClaimEvidence, read_higher, without_options
+from uproar.papers.measures import methods, metric_of, settings_of
 from uproar.report.figures import Chart, Figure, HeatMap, number_or_none
 from uproar.report.formatting import LEVEL, NOTHING, known, number
 from uproar.report.paper_figures import ComparisonTable, Draw, FigureSource, PaperFigure, metric_chart, paper_figure

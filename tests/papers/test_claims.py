@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
-from uproar.claims import claim, claims, claims_named, every, judge, most, papers_with_claims
-from uproar.claims.evidence import ClaimEvidence, without_options
-from uproar.claims.measures import methods
+from tests.papers.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.errors import NotApplicable, UproarError
-from uproar.papers.claims import variation_lines
+from uproar.papers.claims import claim, claims, claims_named, every, judge, most, papers_with_claims
+from uproar.papers.evidence import ClaimEvidence, without_options
+from uproar.papers.measures import methods
+from uproar.papers.song2023.measures import variation_lines
 from uproar.results.claim_outcome import Measure, claims_table
 from uproar.statistics.correlation import correlation_interval, line_interval, spread_interval
 from uproar.statistics.intervals import Interval

@@ -20,11 +20,11 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.claims.evidence import ClaimEvidence
 from uproar.data.registry import tasks
 from uproar.errors import NotApplicable, one_line
 from uproar.estimators import read_chain
 from uproar.expression import parse
+from uproar.papers.evidence import ClaimEvidence
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval

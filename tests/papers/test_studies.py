@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.claims import claims_named, papers_with_claims
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput, UproarError
+from uproar.papers.claims import claims_named, papers_with_claims
 from uproar.results.claim_outcome import OUTCOMES
 from uproar.study.grid import cells_of
 from uproar.study.settings import Setting

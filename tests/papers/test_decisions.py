@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from tests.claims.made import MODEL, TASK, accuracies, results, scored
-from uproar.claims import every, judge, part
-from uproar.claims.evidence import ClaimEvidence
+from tests.papers.made import MODEL, TASK, accuracies, results, scored
 from uproar.errors import NotApplicable
+from uproar.papers.claims import every, judge
+from uproar.papers.evidence import ClaimEvidence
+from uproar.papers.measures import part
 from uproar.report.study_report import effect
 from uproar.results.claim_outcome import Measure, Missing, claims_table
 from uproar.statistics.comparisons import paired_difference
