@@ -25,7 +25,7 @@ FAMILIES = {
     "Gradients": ("gradient", "xrai"),
     "Scores decomposed over pixels": ("decomposition", "lrp"),
     "Class activation maps": ("cam",),
-    "Attention of transformers": ("attention_maps",),
+    "Attention of transformers": ("attention",),
     "Parts of the image taken away": ("perturbation", "sise", "surrogate", "extremal"),
     "Bottlenecks and trained attention": ("bottleneck", "tame"),
     "Controls": ("control",),

@@ -12,8 +12,13 @@ import uproar
 from tests.closeness import alike
 from tests.estimators.transformers import HandSet, Written
 from uproar.errors import NotApplicable
-from uproar.estimators.attention import AttentionRecord
-from uproar.estimators.attention_maps import attention_rollout, grad_attention, legrad, token_structure
+from uproar.estimators.attention import (
+    AttentionRecord,
+    attention_rollout,
+    grad_attention,
+    legrad,
+    token_structure,
+)
 from uproar.models import ModelSpec, make
 
 METHODS = [attention_rollout, grad_attention, legrad]

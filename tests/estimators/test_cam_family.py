@@ -8,7 +8,6 @@ from torch import nn
 
 from uproar.errors import BadInput, NotApplicable
 from uproar.estimators import estimators
-from uproar.estimators.attention import grid_of, token_rows_and_columns
 from uproar.estimators.cam import (
     ablation_cam,
     eigen_cam,
@@ -20,7 +19,7 @@ from uproar.estimators.cam import (
     hires_cam,
     xgrad_cam,
 )
-from uproar.estimators.layers import default_layer, last_conv_layer, layer_gradient
+from uproar.estimators.layers import default_layer, grid_of, last_conv_layer, layer_gradient, token_rows_and_columns
 from uproar.models import ModelSpec, make
 
 
@@ -131,7 +130,7 @@ def test_tokens_of_patches_become_the_rows_and_columns_of_the_image(options):
     normed = model.blocks[0].norm1(tokens)
     side = model.patch_embed.patch
     rows, columns = -(-8 // side), -(-12 // side)
-    features, _, grid = features_at_layer(model, x, "blocks.0.norm1")
+    features, _, grid = features_at_layer(model, x, torch.zeros(2).long(), "blocks.0.norm1")
     assert (grid.rows, grid.columns) == (rows, columns)
     torch.testing.assert_close(features, normed.transpose(1, 2).unflatten(2, (rows, columns)))
 
@@ -151,7 +150,7 @@ def test_registers_behind_the_patches_are_found_too():
             return self.inner.head(self.inner.blocks(tokens).mean(1))
 
     x = torch.rand(2, 3, 8, 12)
-    _, _, grid = features_at_layer(Behind(), x, "inner.blocks.0")
+    _, _, grid = features_at_layer(Behind(), x, torch.zeros(2).long(), "inner.blocks.0")
     assert grid.places == tuple(range(24))
 
 

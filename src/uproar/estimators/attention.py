@@ -1,209 +1,53 @@
-"""Attention inside a running model: the weights of every layer, with their graph, however the layer is written.
+"""Maps from a transformer's attention weights and their gradients, however its attention is written.
 
-Three spellings are caught where torch dispatches them: a softmax over keys, the fused `scaled_dot_product_attention`,
-and `nn.MultiheadAttention`. The last two are computed in single steps here, since they keep no weights; the numbers
-are the same up to rounding. The model is not changed.
+Which tokens stand for patches, and which the scores are read from, is seen by running the model on two images: the
+scores are read from the tokens whose row of the last attention has a gradient, a class token or all patches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
+from uproar.estimators.backward_rules import (
+    FUSED,
+    MULTI_HEAD,
+    SOFTMAX,
+    explicit_attention,
+    explicit_multi_head,
+    is_attention,
+    multi_head_arguments,
+)
+from uproar.estimators.cam import upsample
+from uproar.estimators.class_scores import class_scores, gradients, tracked
+from uproar.estimators.layers import (
+    TokenGrid,
+    first_tensor,
+    forward_hooks,
+    module_named,
+    recorded,
+    two_versions,
+    with_first_tensor,
+)
+from uproar.estimators.registry import estimator
+from uproar.models.forward import extract_class_scores, forward, in_model_dtype, raw_output
+from uproar.types import Images, Labels, RawMaps
 
-# tokens as places of the image: which of them stand for patches, and in how many rows and columns
-# The grid is that of a convolution's output (the patch embedding, or halvings of it where patches are merged);
-# without one, that of square patches of a whole number of pixels. Tokens beyond the grid are class token and
-# registers: those that are equal for two images before anything is attended to, or else the first ones.
-
-
-Size = tuple[int, int]
-
-MOST_EXTRA = 32
-"""Class token, registers and the like, at most."""
-
-
-@dataclass(frozen=True)
-class TokenGrid:
-    """How an output becomes feature maps: tokens (n, t, k), channels last (n, rows, columns, k), or as it is."""
-
-    rows: int
-    columns: int
-    layout: str = "channels first"
-    places: tuple[int, ...] | None = None
-    """Of tokens: those that stand for patches, row by row."""
-
-    def maps(self, output: Tensor) -> Tensor:
-        """The output as feature maps (n, k, rows, columns)."""
-        if self.layout == "channels last":
-            return output.permute(0, 3, 1, 2)
-        if self.layout == "tokens":
-            return output[:, list(self.places or ())].transpose(1, 2).unflatten(2, (self.rows, self.columns))
-        return output
-
-    def put(self, output: Tensor, maps: Tensor) -> Tensor:
-        """The output with its feature maps replaced; class token and registers stay."""
-        if self.layout == "channels last":
-            return maps.permute(0, 2, 3, 1)
-        if self.layout == "tokens":
-            return output.index_copy(
-                1, torch.tensor(self.places, device=output.device), maps.flatten(2).transpose(1, 2)
-            )
-        return maps
-
-
-def grid_of(output: Any, images: int, image: Size, convolutions: Iterable[Size], extra: tuple[int, ...] | None = None):
-    """The grid of a module's output, or None: `extra` are the tokens that stand for no patch, where that was seen."""
-    if not isinstance(output, Tensor) or len(output) != images:
-        return None
-    if output.dim() == 4:
-        first, last = (_fits((output.shape[i], output.shape[i + 1]), image) for i in (2, 1))
-        if last and not first:
-            return TokenGrid(output.shape[1], output.shape[2], "channels last")
-        return TokenGrid(output.shape[2], output.shape[3])
-    if output.dim() != 3:
-        return None
-    size = token_rows_and_columns(output.shape[1], image, convolutions)
-    if size is None:
-        return None
-    tokens, patches = output.shape[1], size[0] * size[1]
-    if extra is not None and len(extra) == tokens - patches:
-        return TokenGrid(*size, "tokens", tuple(i for i in range(tokens) if i not in extra))
-    return TokenGrid(*size, "tokens", tuple(range(tokens - patches, tokens)))
-
-
-def token_rows_and_columns(tokens: int, image: Size, convolutions: Iterable[Size] = ()) -> Size | None:
-    """Rows and columns of the patches among so many tokens.
-
-    >>> token_rows_and_columns(197, (224, 224)), token_rows_and_columns(21, (12, 20), [(4, 5)])
-    ((14, 14), (4, 5))
-    >>> token_rows_and_columns(49, (224, 224), [(56, 56)])  # patches merged three times
-    (7, 7)
-    """
-    seen = list(convolutions)
-    merged = [half for size in seen for half in _halvings(size)]
-    for candidates, most in ((seen, MOST_EXTRA), (merged, 1), (list(_square_patches(image)), MOST_EXTRA)):
-        fitting = [(tokens - r * c, (r, c)) for r, c in candidates if 1 < r * c <= tokens]
-        extra, size = min(fitting, default=(tokens, (0, 0)))
-        if extra <= min(most, size[0] * size[1]):
-            return size
-    return None
-
-
-def _halvings(size: Size) -> Iterator[Size]:
-    while True:
-        yield size
-        if max(size) == 1:
-            return
-        size = (-(-size[0] // 2), -(-size[1] // 2))
-
-
-def _square_patches(image: Size) -> Iterator[Size]:
-    for side in range(1, max(image) + 1):
-        yield -(-image[0] // side), -(-image[1] // side)
-        yield image[0] // side, image[1] // side
-
-
-def _fits(size: Size, image: Size) -> bool:
-    """Whether rows and columns are those of the image in steps of one size."""
-    return size[0] > 1 and size in set(_square_patches(image))
-
-
-Run = Callable[..., Any]
-"""`run(function, *arguments, **keywords)`: how a step is computed; methods with rules of their own apply them here."""
-
-SOFTMAX = frozenset({torch.softmax, Tensor.softmax, F.softmax})
-FUSED = F.scaled_dot_product_attention
-MULTI_HEAD = F.multi_head_attention_forward
-_RECORDED = SOFTMAX | {FUSED, MULTI_HEAD}
-
-
-def is_attention(made: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether what a softmax made are attention weights: (…, tokens, tokens), each row a share of all keys."""
-    if not isinstance(made, Tensor) or made.dim() < 3:
-        return False
-    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    return axis in (-1, made.dim() - 1) and made.shape[-1] == made.shape[-2] > 1
-
-
-def explicit_attention(
-    run: Run,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """`scaled_dot_product_attention` in single steps: what is attended, and the weights; (…, heads, tokens, d)."""
-    if enable_gqa:
-        times = query.shape[-3] // key.shape[-3]
-        key, value = (part.repeat_interleave(times, -3) for part in (key, value))
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    logits = run(torch.matmul, run(torch.mul, query, factor), key.transpose(-2, -1))
-    mask = torch.ones_like(logits[0, 0], dtype=torch.bool).tril() if is_causal and attn_mask is None else attn_mask
-    if mask is not None and mask.dtype is torch.bool:
-        mask = torch.zeros_like(mask, dtype=logits.dtype).masked_fill(~mask, float("-inf"))
-    weights = run(torch.softmax, logits if mask is None else run(torch.add, logits, mask), -1)
-    return run(torch.matmul, weights, value), weights
-
-
-def explicit_multi_head(
-    run: Run,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim: int,
-    heads: int,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    bias_k: Tensor | None,
-    bias_v: Tensor | None,
-    add_zero_attn: bool,
-    dropout_p: float,
-    out_weight: Tensor,
-    out_bias: Tensor | None,
-    training: bool = True,
-    key_padding_mask: Tensor | None = None,
-    need_weights: bool = True,
-    attn_mask: Tensor | None = None,
-    use_separate_proj_weight: bool = False,
-    q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None,
-    static_k: Tensor | None = None,
-    static_v: Tensor | None = None,
-    average_attn_weights: bool = True,
-    is_causal: bool = False,
-) -> tuple[Tensor, Tensor | None]:
-    """`multi_head_attention_forward` in single steps, for tokens (tokens, n, features)."""
-    rare = (bias_k, bias_v, key_padding_mask, static_k, static_v)
-    if query.dim() != 3 or add_zero_attn or any(each is not None for each in rare):
-        raise NotApplicable("nn.MultiheadAttention is followed without padding masks, added keys and zero attention")
-    own = (q_proj_weight, k_proj_weight, v_proj_weight)
-    weights = own if weight is None else weight.chunk(3)
-    biases = (None, None, None) if bias is None else bias.chunk(3)
-    q, k, v = (
-        run(F.linear, given, w, b).unflatten(2, (heads, -1)).permute(1, 2, 0, 3)
-        for given, w, b in zip((query, key, value), weights, biases, strict=True)
-    )
-    mask = attn_mask.unflatten(0, (-1, heads)) if attn_mask is not None and attn_mask.dim() == 3 else attn_mask
-    if mask is not None and mask.dtype is torch.bool:
-        mask = ~mask  # here True is what may not be attended to
-    attended, shares = explicit_attention(run, q, k, v, mask, is_causal=is_causal)
-    out = run(F.linear, attended.permute(2, 0, 1, 3).flatten(2), out_weight, out_bias)
-    if not need_weights:
-        return out, None
-    return out, shares.mean(1) if average_attn_weights else shares
+_NEEDS = (
+    "attention of all tokens to all others, as in a ViT: softmax, scaled_dot_product_attention or nn.MultiheadAttention"
+)
+_HEADS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda weights: weights.mean(1),
+    "max": lambda weights: weights.amax(1),
+    "min": lambda weights: weights.amin(1),
+}
 
 
 class AttentionRecord(TorchFunctionMode):
@@ -215,8 +59,6 @@ class AttentionRecord(TorchFunctionMode):
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
-        if func not in _RECORDED:
-            return func(*args, **kwargs)
         if func is FUSED:
             return explicit_attention(self._run, *args, **kwargs)[0]
         if func is MULTI_HEAD:
@@ -230,21 +72,6 @@ class AttentionRecord(TorchFunctionMode):
         return made
 
 
-_NAMES = {
-    "embed_dim_to_check": "embed_dim",
-    "num_heads": "heads",
-    "in_proj_weight": "weight",
-    "in_proj_bias": "bias",
-    "out_proj_weight": "out_weight",
-    "out_proj_bias": "out_bias",
-}
-
-
-def multi_head_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The keywords of `multi_head_attention_forward` by the names of `explicit_multi_head`."""
-    return {_NAMES.get(name, name): value for name, value in kwargs.items()}
-
-
 def weights_per_image(weights: Tensor, images: int) -> Tensor:
     """Attention weights as (images, heads, tokens, tokens); refused where tokens attend within windows only."""
     if weights.dim() == 3 and len(weights) % images == 0:
@@ -254,3 +81,149 @@ def weights_per_image(weights: Tensor, images: int) -> Tensor:
             "attention is followed from layer to layer, and the tokens of this model attend within windows of the image"
         )
     return weights
+
+
+@estimator(
+    passes=0.5,
+    needs=_NEEDS,
+    channels=False,
+    by_class=False,
+    formula="row of the class token in Π_l (Ā_l + I) / 2, Ā_l = attention of layer l over its heads",
+    paper="Abnar and Zuidema 2020",
+    fails="the same map for every class; what the values and the other layers do is left out",
+)
+def attention_rollout(
+    model: nn.Module, x: Images, target: Labels, *, heads: Literal["mean", "max", "min"] = "mean"
+) -> RawMaps:
+    """Attention rollout: attention followed through all layers back to the patches, residuals counted as half.
+
+    `heads` says what is taken of a layer's heads. Where the scores are read from all patches, it is the mean of
+    their rows.
+    """
+    tokens = token_structure(model, x)
+    with AttentionRecord() as record:
+        forward(model, x)
+    row = tokens.start(x)
+    for weights in reversed(record.weights):
+        mixed = _HEADS[heads](weights_per_image(weights.detach(), len(x)))
+        scale = 1 + mixed.sum(-1)
+        row = row / scale
+        row = row + _through(row, mixed)
+    return tokens.map_of(row, x)
+
+
+@estimator(
+    passes=1,
+    needs=_NEEDS,
+    channels=False,
+    formula="row of the class token in R, R ← R + Ā_l R, Ā_l = mean over heads of max(A_l ⊙ ∂f_c / ∂A_l, 0)",
+    paper="Chefer et al. 2021",
+    fails="what the two linear layers of a block do is left out",
+)
+def grad_attention(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """Gradient × attention, followed through all layers: only attention that raises the score is passed on."""
+    tokens = token_structure(model, x)
+    with torch.enable_grad(), AttentionRecord() as record:
+        total = class_scores(model, tracked(x), target).sum()
+    slopes = list(torch.autograd.grad(total, record.weights))
+    row = tokens.start(x)
+    while slopes:  # from the last layer to the first; what was used makes room for the next
+        raised = torch.mul(record.weights.pop().detach(), slopes.pop()).clamp_min_(0)
+        row = row + _through(row[:, None], weights_per_image(raised, len(x))).mean(1)
+    return tokens.map_of(row, x)
+
+
+@estimator(
+    passes=1,
+    needs=f"{_NEEDS}; blocks with one attention each",
+    channels=False,
+    formula="mean over layers, heads and queries of max(∂s_l / ∂A_l, 0), s_l = the score if layer l were the last",
+    paper="Bousselham et al. 2024",
+    fails="early layers are asked by the last layer's classifier, which was not trained for them",
+)
+def legrad(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """LeGrad: how much each layer's attention to a patch would raise the score that is read from that layer."""
+    tokens = token_structure(model, x)
+    blocks = [module_named(model, name) for name in tokens.blocks]
+    with torch.enable_grad(), AttentionRecord() as record, _outputs_joined(blocks):
+        output = raw_output(model, in_model_dtype(model, tracked(x)))
+        every = extract_class_scores(output, len(blocks) * len(x))
+        score = every.gather(1, target.repeat(len(blocks))[:, None]).sum()
+    total = torch.zeros(len(x), record.weights[0].shape[-1], device=x.device)
+    for gradient in torch.autograd.grad(score, record.weights):
+        total = total + weights_per_image(gradient.clamp_min(0), len(x)).mean((1, 2))
+    return tokens.map_of(total / len(blocks), x)
+
+
+@dataclass(frozen=True)
+class TokenStructure:
+    """The tokens of a transformer: the grid of its patches, the tokens that scores are read from, and its blocks."""
+
+    grid: TokenGrid
+    read: tuple[int, ...]
+    blocks: tuple[str, ...]
+    tokens: int
+
+    def start(self, x: Images) -> Tensor:
+        """The row that is followed back from the last layer, (n, tokens): even over the tokens that are read."""
+        row = torch.zeros(self.tokens)
+        row[list(self.read)] = 1 / len(self.read)
+        return row.to(x.device).repeat(len(x), 1)
+
+    def map_of(self, values: Tensor, x: Images) -> RawMaps:
+        """One value per token, (n, tokens), as a map of the image."""
+        return upsample(self.grid.maps(values[:, :, None].to(x)), x)
+
+
+def _through(row: Tensor, attention: Tensor) -> Tensor:
+    """What a row (…, tokens) gives to the tokens that its own attend to, by attention (…, tokens, tokens).
+
+    A row times a matrix, image by image: whole products of matrices would give the rows of all tokens, unasked.
+    """
+    return torch.matmul(row[..., None, :], attention)[..., 0, :]
+
+
+def token_structure(model: nn.Module, x: Images) -> TokenStructure:
+    """What is seen by running the model on two images; refused where no tokens of the whole image attend."""
+    attention = AttentionRecord()
+    record = recorded(model, two_versions(x), attention)
+    if not attention.weights:
+        raise NotApplicable("attention is needed, and none was met in this model")
+    weights = [weights_per_image(each, 2) for each in attention.weights]
+    count = weights[0].shape[-1]
+    if any(each.shape[-1] != count for each in weights):
+        raise NotApplicable("attention is followed from layer to layer, and this model's layers have other tokens")
+    grid = record.grid(x.new_empty(2, count, 1))
+    if grid is None:
+        raise NotApplicable(f"the {count} tokens of this model are no grid of patches of the image")
+    (slope,) = gradients(record.total, weights[-1:], "its last attention")
+    used = torch.nonzero((slope != 0).any(-1).any(1).any(0))[:, 0].tolist()
+    blocks: list[str] = []
+    for layer in range(len(weights)):  # the outermost module that holds this attention alone and gives all tokens back
+        holding = [
+            name
+            for name, (*_, call) in record.calls.items()
+            if (call.attentions_before, call.attentions) == (layer, layer + 1)
+            and getattr(first_tensor(call.output), "shape", ())[:2] == (2, count)
+        ]
+        blocks += holding[-1:]
+    return TokenStructure(grid, tuple(used or range(count)), tuple(blocks), count)
+
+
+@contextmanager
+def _outputs_joined(blocks: list[nn.Module]) -> Iterator[None]:
+    """Inside, what follows the last block sees the outputs of all blocks, one after the other as further images.
+
+    A block's own graph starts at its input, so that the score of a layer reaches the attention of that layer alone.
+    """
+    made: list[Tensor] = []
+
+    def keep(module: nn.Module, _inputs: Any, output: Any) -> Any:
+        made.append(first_tensor(output))
+        onwards = torch.cat(made) if module is blocks[-1] else made[-1].detach().requires_grad_()
+        return with_first_tensor(output, onwards)
+
+    if not blocks:
+        raise NotApplicable("no module of this model holds one attention layer and gives all tokens back")
+    with forward_hooks([(block, keep) for block in blocks]):
+        yield

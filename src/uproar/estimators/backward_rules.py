@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, NotApplicable
-from uproar.estimators.attention import explicit_attention, explicit_multi_head, multi_head_arguments
 from uproar.estimators.class_scores import class_scores
 from uproar.types import Images, Labels
 
@@ -63,7 +63,7 @@ class Interception(TorchFunctionMode):
     the new one, so that a rule can rely on the values it has seen.
     """
 
-    def __init__(self, method: str, rules: Mapping[str, Rule], allowed: Iterable[str]) -> None:
+    def __init__(self, method: str, rules: Mapping[str, Rule], allowed: Iterable[str] = ()) -> None:
         super().__init__()
         self.method, self.rules, self.allowed = method, dict(rules), MOVES.union(allowed)
         if "softmax" in rules:  # attention is taken apart into steps that have rules
@@ -198,3 +198,110 @@ def only_moves(tensor: Tensor, also: Callable[[Any], bool]) -> bool:
     """Whether a tensor is the image with values moved, or changed by operations that `also` accepts."""
     nodes = graph(tensor.grad_fn)
     return all(_operation(node) in MOVES or also(node) for node in nodes)
+
+
+# attention in single steps: fused and multi-head attention keep no weights, and have no rule as a whole
+
+
+Run = Callable[..., Any]
+"""`run(function, *arguments, **keywords)`: how a step is computed; methods with rules of their own apply them here."""
+
+SOFTMAX = frozenset({torch.softmax, Tensor.softmax, F.softmax})
+FUSED = F.scaled_dot_product_attention
+MULTI_HEAD = F.multi_head_attention_forward
+
+
+def is_attention(made: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether what a softmax made are attention weights: (…, tokens, tokens), each row a share of all keys."""
+    if not isinstance(made, Tensor) or made.dim() < 3:
+        return False
+    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    return axis in (-1, made.dim() - 1) and made.shape[-1] == made.shape[-2] > 1
+
+
+def explicit_attention(
+    run: Run,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """`scaled_dot_product_attention` in single steps: what is attended, and the weights; (…, heads, tokens, d)."""
+    if enable_gqa:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = (part.repeat_interleave(times, -3) for part in (key, value))
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    logits = run(torch.matmul, run(torch.mul, query, factor), key.transpose(-2, -1))
+    mask = torch.ones_like(logits[0, 0], dtype=torch.bool).tril() if is_causal and attn_mask is None else attn_mask
+    if mask is not None and mask.dtype is torch.bool:
+        mask = torch.zeros_like(mask, dtype=logits.dtype).masked_fill(~mask, float("-inf"))
+    weights = run(torch.softmax, logits if mask is None else run(torch.add, logits, mask), -1)
+    return run(torch.matmul, weights, value), weights
+
+
+def explicit_multi_head(
+    run: Run,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim: int,
+    heads: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_weight: Tensor,
+    out_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """`multi_head_attention_forward` in single steps, for tokens (tokens, n, features)."""
+    rare = (bias_k, bias_v, key_padding_mask, static_k, static_v)
+    if query.dim() != 3 or add_zero_attn or any(each is not None for each in rare):
+        raise NotApplicable("nn.MultiheadAttention is followed without padding masks, added keys and zero attention")
+    own = (q_proj_weight, k_proj_weight, v_proj_weight)
+    weights = own if weight is None else weight.chunk(3)
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    q, k, v = (
+        run(F.linear, given, w, b).unflatten(2, (heads, -1)).permute(1, 2, 0, 3)
+        for given, w, b in zip((query, key, value), weights, biases, strict=True)
+    )
+    mask = attn_mask.unflatten(0, (-1, heads)) if attn_mask is not None and attn_mask.dim() == 3 else attn_mask
+    if mask is not None and mask.dtype is torch.bool:
+        mask = ~mask  # here True is what may not be attended to
+    attended, shares = explicit_attention(run, q, k, v, mask, is_causal=is_causal)
+    out = run(F.linear, attended.permute(2, 0, 1, 3).flatten(2), out_weight, out_bias)
+    if not need_weights:
+        return out, None
+    return out, shares.mean(1) if average_attn_weights else shares
+
+
+_NAMES = {
+    "embed_dim_to_check": "embed_dim",
+    "num_heads": "heads",
+    "in_proj_weight": "weight",
+    "in_proj_bias": "bias",
+    "out_proj_weight": "out_weight",
+    "out_proj_bias": "out_bias",
+}
+
+
+def multi_head_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of `multi_head_attention_forward` by the names of `explicit_multi_head`."""
+    return {_NAMES.get(name, name): value for name, value in kwargs.items()}

@@ -22,17 +22,17 @@ from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.layers import (
     LayerName,
     bottleneck_layers,
+    captured,
     channels_last,
     features_at,
     middle_feature_map,
     named_feature_map,
     output_replaced,
-    outputs_kept,
 )
 from uproar.estimators.registry import Context, estimator
+from uproar.estimators.transforms import gaussian_filter
 from uproar.models.forward import borrowed, device_of, forward
 from uproar.models.output_kind import target_loss
-from uproar.removal.fill import gaussian_kernel, mirrored
 from uproar.seeds import Draws
 from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
@@ -70,7 +70,7 @@ class Site:
 
     def features(self, x: Images, target: Labels) -> Tensor:
         """The features of these images, once the model and the targets are known to fit."""
-        with outputs_kept([self.module]) as features:
+        with captured(self.module) as features:
             class_scores(self.model, channels_last(x), target)
         return features()[0].contiguous()
 
@@ -215,21 +215,8 @@ def information(features: Tensor, share: Tensor, mean: Tensor, std: Tensor) -> T
 
 
 def smoothed(share: Tensor, sigma: float | None) -> Tensor:
-    """Each channel of (n, c, h, w) filtered with a Gaussian cut off at 2σ; the border is mirrored.
-
-    Written as sums of shifted maps: the result cannot depend on how a convolution is blocked.
-    """
-    radius = round(2 * sigma) if sigma else 0
-    if not sigma or not radius:
-        return share
-    weights = gaussian_kernel(torch.arange(-radius, radius + 1), sigma)
-    for dim in (2, 3):
-        size = share.shape[dim]
-        padded = share.index_select(dim, mirrored(size, radius, radius).to(share.device))
-        share = torch.zeros_like(share)
-        for shift, weight in enumerate(weights.tolist()):
-            share = share + weight * padded.narrow(dim, shift, size)
-    return share
+    """Each channel of (n, c, h, w) filtered with a Gaussian cut off at 2σ; the border is mirrored."""
+    return gaussian_filter(share, sigma, round(2 * sigma), "mirror") if sigma and round(2 * sigma) else share
 
 
 def bits_per_pixel(capacity: Tensor, size: tuple[int, int]) -> Tensor:

@@ -12,27 +12,23 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.batches import spans
-from uproar.errors import BadInput
-from uproar.estimators.attention import TokenGrid, grid_of
 from uproar.estimators.backward_rules import scale_and_shift
-from uproar.estimators.class_scores import class_scores, rows_for, target_scores
+from uproar.estimators.class_scores import class_scores, gradients, rows_for, target_scores, tracked
 from uproar.estimators.gradient import guided_backprop
 from uproar.estimators.layers import (
-    ForwardRecord,
     LayerName,
+    TokenGrid,
     cam_layers,
-    captured,
-    default_layer,
     first_tensor,
     forward_hooks,
     layer_gradient,
-    layer_grid,
+    layer_output,
     module_named,
+    recorded,
     two_versions,
     with_first_tensor,
 )
 from uproar.estimators.registry import estimator
-from uproar.models.forward import forward
 from uproar.types import Images, Labels, RawMaps
 
 cam = functools.partial(
@@ -166,7 +162,7 @@ def score_cam(
     model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
 ) -> RawMaps:
     """Score-CAM: each feature map, as a mask on the image, is weighted by the score of what it lets through."""
-    features, _, _ = features_at_layer(model, x, layer)
+    features, _, _ = features_at_layer(model, x, target, layer)
     scores = torch.empty(features.shape[:2], dtype=torch.float64, device=x.device)
     for row, channel in _pairs(features, rows_for(x)):
         shown = x[row] * stretched(upsample(features[row, channel][:, None], x))
@@ -184,7 +180,7 @@ def ablation_cam(
     model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
 ) -> RawMaps:
     """Ablation-CAM: each feature map is weighted by the share of the score that is lost when it is set to zero."""
-    features, name, grid = features_at_layer(model, x, layer)
+    features, name, grid = features_at_layer(model, x, target, layer)
     module = module_named(model, name)
     whole = target_scores(model, x, target, "logit")
     without = torch.empty(features.shape[:2], dtype=whole.dtype, device=whole.device)
@@ -209,7 +205,7 @@ def eigen_cam(
 
     The component's sign is the one in which its values go up with the sum of all feature maps.
     """
-    features, _, _ = features_at_layer(model, x, layer)
+    features, _, _ = features_at_layer(model, x, target, layer)
     components = []
     for each in features.double():
         places = each.flatten(1).T
@@ -235,14 +231,10 @@ def guided_grad_cam(model: nn.Module, x: Images, target: Labels, *, layer: Layer
     return guided_backprop(model, x, target) * coarse
 
 
-def features_at_layer(model: nn.Module, x: Images, layer: str | None) -> tuple[Tensor, str, TokenGrid]:
+def features_at_layer(model: nn.Module, x: Images, target: Labels, layer: str | None) -> tuple[Tensor, str, TokenGrid]:
     """The feature maps of a layer (n, k, rows, columns), its name, and how its output holds them."""
-    name = default_layer(model, x) if layer is None else layer
-    plain = x.detach().clone(memory_format=torch.channels_last)
-    with captured(module_named(model, name)) as kept:
-        target_scores(model, plain, torch.zeros(len(x), dtype=torch.long, device=x.device), "logit")
-    grid = layer_grid(model, x, name, kept.output)
-    return grid.maps(kept.output.detach()).contiguous(), name, grid
+    name, grid, output, _ = layer_output(model, x, target, layer)
+    return grid.maps(output.detach()).contiguous(), name, grid
 
 
 def stretched(maps: Tensor) -> Tensor:
@@ -293,13 +285,9 @@ def fullgrad(
     """
     pixels, parts = bias_gradients(model, x, target)
     total = _part(pixels.abs(), x, scale)
-    record = ForwardRecord("conv2d")
-    with forward_hooks(record.hooks(model)), record:
-        forward(model, two_versions(x))
-    tokens = [made.shape[1] for made in record.before_attention if made.dim() == 3]
-    extra = record.extra_tokens(tokens[-1]) if tokens else None
+    record = recorded(model, two_versions(x))
     for part in parts:
-        grid = grid_of(part, len(x), (x.shape[2], x.shape[3]), record.sizes, extra)
+        grid = record.grid(part, len(x))
         if grid is not None and grid.rows * grid.columns > 1:
             total = total + _part(grid.maps(part).abs(), x, scale)
     return total
@@ -315,15 +303,10 @@ def _part(maps: Tensor, x: Images, scale: str) -> Tensor:
 def bias_gradients(model: nn.Module, x: Images, target: Labels) -> tuple[Tensor, list[Tensor]]:
     """Gradient times pixel, (n, c, h, w), and for every layer with a bias gradient times bias at its output."""
     with torch.enable_grad(), BiasRecord() as record:
-        images = x.detach().clone(memory_format=torch.channels_last).requires_grad_()
+        images = tracked(x)
         total = class_scores(model, images, target).sum()
-    gradients: tuple[Tensor | None, ...] = (None,)
-    if total.requires_grad:
-        gradients = torch.autograd.grad(total, [images, *record.outputs], allow_unused=True)
-    if gradients[0] is None:
-        raise BadInput("The model's scores do not depend on the image in a differentiable way.")
-    parts = [g * b for g, b in zip(gradients[1:], record.biases, strict=True) if g is not None]
-    return gradients[0].contiguous() * x, parts
+    slope, *slopes = gradients(total, [images, *record.outputs])
+    return slope.contiguous() * x, [g * b for g, b in zip(slopes, record.biases, strict=True) if g is not None]
 
 
 class BiasRecord(TorchFunctionMode):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -47,30 +47,33 @@ def _of_target(out: Tensor, target: Labels) -> Tensor:
 def input_gradient(model: nn.Module, x: Images, target: Labels) -> Tensor:
     """Gradient of each image's target score with respect to that image alone."""
     with torch.enable_grad():
-        x = x.detach().clone(memory_format=torch.channels_last).requires_grad_()
+        x = tracked(x)
         total = class_scores(model, x, target).sum()
-        gradient = None
-        if total.requires_grad:
-            (gradient,) = torch.autograd.grad(total, x, allow_unused=True)
-        if gradient is None:
-            raise BadInput("The model's scores do not depend on the image in a differentiable way.")
-    return gradient.detach().contiguous()
+    return gradients(total, [x])[0].contiguous()
 
 
-def sum_over_points(function, points: int, x: Images, share: float = 1.0) -> Tensor:
-    """Sum of `function(copies)` over `points` versions of every image, always added in the same order.
+def tracked(x: Images) -> Tensor:
+    """The images as the start of a graph, in the memory layout that is faster."""
+    return x.detach().clone(memory_format=torch.channels_last).requires_grad_()
 
-    `function(first, last)` gives the maps of versions first..last-1 as (n, last - first, ...). Versions are evaluated
-    several at a time, as memory allows, but added one by one: the sum cannot depend on the batch size. `share` is the
-    part of the usual rows to use where a version costs more than one.
+
+def gradients(total: Tensor, inputs: Sequence[Tensor], of: str = "the image") -> tuple[Tensor, ...]:
+    """Gradients of a sum of scores, None where it does not depend on an input; the first one is needed."""
+    found = torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else (None,)
+    if found[0] is None:
+        raise BadInput(f"The model's scores do not depend on {of} in a differentiable way.")
+    return found
+
+
+def sum_over_points(function: Callable[[int, int], Tensor], points: int, x: Images, share: float = 1.0) -> Tensor:
+    """Sum of `function(first, last)`, the maps of versions first..last-1, (n, last - first, ...), over all versions.
+
+    Versions are evaluated several at a time, as memory allows. `share` is the part of the usual rows to use where a
+    version costs more than one.
     """
     together = max(1, int(share * rows_for(x)) // len(x))
-    total: Tensor | None = None
-    for first in range(0, points, together):
-        for part in function(first, min(first + together, points)).unbind(1):
-            total = part.clone() if total is None else total.add_(part)
-    assert total is not None
-    return total
+    parts = (function(first, min(first + together, points)).sum(1) for first in range(0, points, together))
+    return sum(parts, torch.zeros(()))
 
 
 def target_scores(model: nn.Module, x: Images, target: Labels, score: Score) -> Float[Tensor, " n"]:
@@ -106,8 +109,3 @@ def scores_of(
     """Target scores of versions that are there already."""
     repeated = target.repeat_interleave(versions.shape[1])
     return target_scores(model, versions.flatten(0, 1), repeated, score).view(versions.shape[:2])
-
-
-def blend(x: Tensor, blank: Tensor, kept: Tensor) -> Tensor:
-    """The image where `kept` is 1, the blank where it is 0, a mixture in between."""
-    return blank + kept * (x - blank)

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators.registry import Context, direct, estimator, estimators, postprocess
-from uproar.estimators.transforms import gaussian
+from uproar.estimators.transforms import gaussian, gaussian_filter
 from uproar.models.copies import redrawn_copies
-from uproar.removal.fill import correlate, gaussian_kernel
 from uproar.removal.order import count
 from uproar.seeds import Draws
 from uproar.types import Images, Labels, Maps, RawMaps
@@ -409,8 +408,7 @@ def coarse(a: Maps, *, size: Annotated[int, Field(ge=1)] | None = None) -> Maps:
     side = coarse_size(min(a.shape[1:])) if size is None else size
     if side % 2 == 0:
         raise BadOption(f"coarse: size must be odd, not {side}: a window has a pixel in its middle.")
-    kernel = gaussian_kernel(torch.arange(side) - side // 2, side * 5 / 11).to(a)
-    return rescale_to_unit(correlate(correlate(rescale_to_unit(a.clamp_min(0)), kernel, 1), kernel, 2))
+    return rescale_to_unit(gaussian_filter(rescale_to_unit(a.clamp_min(0)), side * 5 / 11, side // 2, "mirror"))
 
 
 def coarse_size(side: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -16,7 +17,7 @@ from uproar.batches import in_batches
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.registry import Context, estimator
-from uproar.removal.fill import gaussian_kernel
+from uproar.estimators.transforms import gaussian_filter
 from uproar.types import Images, Labels, RawMaps
 
 Area = Annotated[float, Field(gt=0, lt=1)]
@@ -101,12 +102,7 @@ def blurred(x: Images, blank: Images, depth: float) -> Float[Tensor, "n l c h w"
     levels = [x]
     for level in range(1, LEVELS):
         sigma = depth * level / (LEVELS - 1)
-        radius = -int(-4 * sigma // 1)
-        kernel = gaussian_kernel(torch.arange(-radius, radius + 1), sigma).to(x)
-        rest = (x - blank).flatten(0, 1)[:, None]
-        rest = F.conv2d(rest, kernel.view(1, 1, -1, 1), padding=(radius, 0))
-        rest = F.conv2d(rest, kernel.view(1, 1, 1, -1), padding=(0, radius))
-        levels.append(blank + rest.view_as(x))
+        levels.append(blank + gaussian_filter(x - blank, sigma, math.ceil(4 * sigma), "zero"))
     return torch.stack(levels[::-1], 1)
 
 

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
-from uproar.estimators.backward_rules import with_backward
-from uproar.estimators.class_scores import input_gradient, sum_over_points
+from uproar.estimators.backward_rules import Interception, with_backward
+from uproar.estimators.class_scores import class_scores, gradients, input_gradient, sum_over_points, tracked
 from uproar.estimators.registry import Context, estimator
+from uproar.estimators.transforms import gaussian_filter
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -74,15 +74,13 @@ def ig(
     start = baseline_image(x, baseline, context)
     alphas, weights = (part.to(x.device) for part in path_rule(rule, steps))
 
-    def part(first: int, last: int) -> Tensor:
+    def weighted(first: int, last: int) -> Tensor:
         alpha = alphas[first:last].view(1, -1, 1, 1, 1)
-        points = (start[:, None] + alpha * (x - start)[:, None]).flatten(0, 1)
-        gradients = input_gradient(model, points, target.repeat_interleave(last - first))
-        gradients = gradients.view(len(x), last - first, *x.shape[1:])
-        sized = gradients.abs() if inner == "abs" else gradients
-        return sized * weights[first:last].view_as(alpha)
+        points = start[:, None] + alpha * (x - start)[:, None]
+        slopes = input_gradient(model, points.flatten(0, 1), target.repeat_interleave(last - first)).view_as(points)
+        return (slopes.abs() if inner == "abs" else slopes) * weights[first:last].view_as(alpha)
 
-    return (x - start) * sum_over_points(part, steps, x)
+    return (x - start) * sum_over_points(weighted, steps, x)
 
 
 def path_rule(rule: Rule, steps: int) -> tuple[Tensor, Tensor]:
@@ -113,40 +111,27 @@ def baseline_image(x: Images, baseline: Baseline, context: Context) -> Images:
     return torch.zeros_like(x) if baseline == "black" else torch.ones_like(x)
 
 
-_RELUS = {F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
+def _gradient_with(
+    method: str, passed: Callable[[Tensor, Tensor], Tensor], model: nn.Module, x: Images, target: Labels
+) -> Tensor:
+    """The gradient where each ReLU lets `passed(gradient, output)` through; a model without any is refused.
 
-
-class _ReplacedRelus(TorchFunctionMode):
-    """Inside, every ReLU call is `relu` instead.
-
-    Calls are intercepted where torch dispatches them, so `nn.ReLU`, `F.relu`, in-place versions and one module
-    used in many places are all the same. Scripted models do not dispatch in Python: none is met there.
+    Modules, functional calls, in-place and shared ReLUs are all caught.
     """
+    calls = 0
 
-    def __init__(self, relu: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.relu, self.calls = relu, 0
+    def relu(_func: Callable, args: tuple, _kwargs: dict[str, Any]) -> Tensor:
+        nonlocal calls
+        calls += 1
+        out = args[0].detach().clamp_min(0)
+        return with_backward(out, lambda gradient: (passed(gradient, out),), args[0])
 
-    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        if func not in _RELUS:
-            return func(*args, **(kwargs or {}))
-        self.calls += 1
-        return self.relu(args[0] if args else (kwargs or {})["input"])
-
-
-def _gradient_with(relu: Callable, name: str, model: nn.Module, x: Images, target: Labels) -> Tensor:
-    """The gradient with another ReLU in place of every one; a model without any is refused."""
-    with _ReplacedRelus(relu) as replaced:
-        gradient = input_gradient(model, x, target)
-    if not replaced.calls:
-        raise NotApplicable(f"{name} changes the ReLUs, and no ReLU was met in this model")
-    return gradient
-
-
-def _guided(x: Tensor) -> Tensor:
-    """A ReLU whose backward pass lets only positive gradients through, where its output is positive."""
-    out = x.detach().clamp_min(0)
-    return with_backward(out, lambda gradient: (gradient.clamp_min(0) * (out > 0),), x)
+    images = tracked(x)
+    with torch.enable_grad(), Interception(method, {"relu": relu}):
+        total = class_scores(model, images, target).sum()
+    if not calls:
+        raise NotApplicable(f"{method} changes the ReLUs, and no ReLU was met in this model")
+    return gradients(total, [images])[0].contiguous()
 
 
 @estimator(
@@ -159,14 +144,9 @@ def _guided(x: Tensor) -> Tensor:
 def guided_backprop(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     """Gradient in which every ReLU stops negative gradients.
 
-    Modules, functional calls, in-place and shared ReLUs are all caught; a model without any is refused.
+    A model without ReLUs is refused.
     """
-    return _gradient_with(_guided, "guided_backprop", model, x, target)
-
-
-def _deconvolution(x: Tensor) -> Tensor:
-    """A ReLU whose backward pass is a ReLU of the gradient, whatever its input was."""
-    return with_backward(x.detach().clamp_min(0), lambda gradient: (gradient.clamp_min(0),), x)
+    return _gradient_with("guided_backprop", lambda gradient, out: gradient.clamp_min(0) * (out > 0), model, x, target)
 
 
 @estimator(
@@ -178,7 +158,7 @@ def _deconvolution(x: Tensor) -> Tensor:
 )
 def deconv(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     """Deconvolution: gradient in which every ReLU keeps the positive gradients and ignores its own input."""
-    return _gradient_with(_deconvolution, "deconv", model, x, target)
+    return _gradient_with("deconv", lambda gradient, _: gradient.clamp_min(0), model, x, target)
 
 
 # gradients added up along other paths than the straight one: from blurred to sharp, and where gradients are small
@@ -270,25 +250,15 @@ def blur_ig(
     def part(first: int, last: int) -> Tensor:
         points = torch.stack([blurred(x, (edges[i] + edges[i + 1]) / 2) for i in range(first, last)], 1)
         moves = torch.stack([blurred(x, edges[i + 1]) - blurred(x, edges[i]) for i in range(first, last)], 1)
-        gradients = input_gradient(model, points.flatten(0, 1), target.repeat_interleave(last - first))
-        return gradients.view_as(points) * moves
+        slopes = input_gradient(model, points.flatten(0, 1), target.repeat_interleave(last - first))
+        return slopes.view_as(points) * moves
 
     return sum_over_points(part, steps, x)
 
 
 def blurred(x: Images, sigma: float) -> Tensor:
     """Images under a Gaussian of this width and four widths of reach; outside they are black, as in released code."""
-    if sigma <= 0:
-        return x
-    reach = max(1, int(4 * sigma + 0.5))
-    places = torch.arange(-reach, reach + 1, device=x.device, dtype=torch.float64)
-    kernel = torch.exp(-0.5 * (places / sigma) ** 2)
-    kernel = (kernel / kernel.sum()).to(x)
-    n, c, h, w = x.shape
-    flat = F.pad(x.reshape(n * c, 1, h, w), (reach, reach, reach, reach))
-    # products and sums of whole rows: the same bits whatever the batch
-    rows = sum(k * flat[:, :, i : i + h] for i, k in enumerate(kernel))
-    return sum(k * rows[:, :, :, i : i + w] for i, k in enumerate(kernel)).view(n, c, h, w)
+    return gaussian_filter(x, sigma, max(1, int(4 * sigma + 0.5)), "zero") if sigma > 0 else x
 
 
 # XRAI: regions of the image, ranked by the attribution on them.
@@ -360,50 +330,36 @@ def felzenszwalb(image: np.ndarray, scale: float, least: int) -> np.ndarray:
     first, second, weight = _edges(image)
     order = np.argsort(weight, kind="stable")
     edges = list(zip(first[order].tolist(), second[order].tolist(), weight[order].tolist(), strict=True))
-    forest = _Forest(h * w)
-    for i, j, cost in edges:
-        a, b = forest.root(i), forest.root(j)
-        if a != b and cost <= min(forest.bound(a, scale), forest.bound(b, scale)):
-            forest.join(a, b, cost)
-    for i, j, cost in edges:
-        a, b = forest.root(i), forest.root(j)
-        if a != b and min(forest.size[a], forest.size[b]) < least:
-            forest.join(a, b, cost)
-    return np.array([forest.root(i) for i in range(h * w)]).reshape(h, w)
+    # regions are trees of pixels, with their size and their largest edge at the root
+    parent, size, largest = list(range(h * w)), [1] * (h * w), [0.0] * (h * w)
 
-
-class _Forest:
-    """Regions as trees of pixels: their size and the largest edge inside, at the root of each."""
-
-    def __init__(self, pixels: int) -> None:
-        self.parent, self.size, self.inside = list(range(pixels)), [1] * pixels, [0.0] * pixels
-
-    def root(self, i: int) -> int:
-        parent = self.parent
+    def root(i: int) -> int:
         while parent[i] != i:
             parent[i] = parent[parent[i]]
             i = parent[i]
         return i
 
-    def bound(self, a: int, scale: float) -> float:
-        return self.inside[a] + scale / self.size[a]
-
-    def join(self, a: int, b: int, cost: float) -> None:
-        self.parent[b] = a
-        self.size[a] += self.size[b]
-        self.inside[a] = max(cost, self.inside[a], self.inside[b])
+    for join_small in (False, True):
+        for i, j, cost in edges:
+            a, b = root(i), root(j)
+            if a == b:
+                continue
+            small = min(size[a], size[b]) < least
+            weak = cost <= min(largest[a] + scale / size[a], largest[b] + scale / size[b])
+            if small if join_small else weak:
+                parent[b] = a
+                size[a] += size[b]
+                largest[a] = max(cost, largest[a], largest[b])
+    return np.array([root(i) for i in range(h * w)]).reshape(h, w)
 
 
 def _edges(image: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of neighbouring pixels, each pair once, and the distance of their colours."""
     h, w = image.shape[:2]
-    number = np.arange(h * w).reshape(h, w)
-    firsts, seconds = [], []
-    for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1)):
-        here = number[: h - dy, max(0, -dx) : w - max(0, dx)]
-        there = number[dy:, max(0, dx) : w + min(0, dx)]
-        firsts.append(here.ravel())
-        seconds.append(there.ravel())
-    a, b = np.concatenate(firsts), np.concatenate(seconds)
-    flat = image.reshape(h * w, -1)
-    return a, b, np.sqrt(((flat[a] - flat[b]) ** 2).sum(1))
+    number, flat = np.arange(h * w).reshape(h, w), image.reshape(h * w, -1)
+    pairs = [
+        (number[: h - dy, max(0, -dx) : w - max(0, dx)].ravel(), number[dy:, max(0, dx) : w + min(0, dx)].ravel())
+        for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1))
+    ]
+    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    return first, second, np.sqrt(((flat[first] - flat[second]) ** 2).sum(1))

@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from pydantic import BeforeValidator
@@ -24,23 +24,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, NotApplicable, unknown
-from uproar.estimators.attention import FUSED, MULTI_HEAD, SOFTMAX, Size, TokenGrid, grid_of, is_attention
-from uproar.estimators.backward_rules import graph
+from uproar.estimators.backward_rules import FUSED, MULTI_HEAD, SOFTMAX, graph, is_attention
 from uproar.estimators.chain import Chain
-from uproar.estimators.class_scores import class_scores
+from uproar.estimators.class_scores import class_scores, gradients, tracked
 from uproar.estimators.registry import estimators
-from uproar.models.forward import CopiedViews, borrowed, forward, in_model_dtype
+from uproar.models.forward import CopiedViews, borrowed, forward
 from uproar.types import Images, Labels
 
 LayerName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
 """A module's name in `model.named_modules()`; a number is a place in a sequence."""
-
-
-@dataclass
-class LayerOutput:
-    """What a module computed in its latest call; None as long as there was none."""
-
-    output: Any = None
 
 
 @contextmanager
@@ -53,24 +45,24 @@ def forward_hooks(hooks: Iterable[tuple[nn.Module, Callable]]) -> Iterator[None]
 
 
 @contextmanager
-def captured(module: nn.Module) -> Iterator[LayerOutput]:
-    """Inside, the module's output is kept, and gradients can be taken with respect to it.
+def captured(*modules: nn.Module) -> Iterator[Callable[[], list[Any]]]:
+    """Inside, what the modules compute is kept; the function yielded gives their latest outputs, None without a call.
 
-    A module that is called several times keeps the last call. What follows works on a copy, so that an in-place ReLU
-    after the module does not change what was kept. Without a graph below, one starts here: nothing is computed in vain.
+    Gradients can be taken with respect to them. What follows works on a copy, so that an in-place ReLU after a module
+    does not change what was kept. Without a graph below, one starts here: nothing is computed in vain.
     """
-    kept = LayerOutput()
+    outputs: dict[nn.Module, Any] = {}
 
-    def keep(_module: nn.Module, _inputs: Any, output: Any) -> Any:
-        kept.output = first_tensor(output)
-        if not isinstance(kept.output, Tensor):
+    def keep(module: nn.Module, _inputs: Any, output: Any) -> Any:
+        kept = outputs[module] = first_tensor(output)
+        if not isinstance(kept, Tensor):
             return None
-        if torch.is_grad_enabled() and not kept.output.requires_grad:
-            kept.output = kept.output.detach().requires_grad_()
-        return with_first_tensor(output, kept.output.clone())
+        if torch.is_grad_enabled() and not kept.requires_grad:
+            kept = outputs[module] = kept.detach().requires_grad_()
+        return with_first_tensor(output, kept.clone())
 
-    with forward_hooks([(module, keep)]):
-        yield kept
+    with forward_hooks([(module, keep) for module in modules]):
+        yield lambda: [outputs.get(module) for module in modules]
 
 
 def first_tensor(output: Any) -> Any:
@@ -83,30 +75,19 @@ def with_first_tensor(output: Any, tensor: Tensor) -> Any:
     return (tensor, *output[1:]) if isinstance(output, tuple) else tensor
 
 
-def layer_gradient(model: nn.Module, x: Images, target: Labels, layer: str | None) -> tuple[Tensor, Tensor]:
-    """The feature maps of a layer and the gradient of the target score in them, both (n, k, rows, columns)."""
+def layer_output(
+    model: nn.Module, x: Images, target: Labels, layer: str | None
+) -> tuple[str, TokenGrid, Tensor, Tensor]:
+    """A layer's name, how its output holds feature maps, the output, and the sum of the target scores."""
     name = default_layer(model, x) if layer is None else layer
-    x = x.detach().clone(memory_format=torch.channels_last)
-    with torch.enable_grad(), captured(module_named(model, name)) as kept:
-        total = class_scores(model, x, target).sum()
-    output = kept.output
-    grid = layer_grid(model, x, name, output)
-    gradient = None
-    if total.requires_grad:
-        (gradient,) = torch.autograd.grad(total, output, allow_unused=True)
-    if gradient is None:
-        raise BadInput(f"The scores do not depend on layer {name!r}; name another layer.")
-    return grid.maps(output.detach()).contiguous(), grid.maps(gradient).contiguous()
-
-
-def layer_grid(model: nn.Module, x: Images, name: str, output: Any) -> TokenGrid:
-    """How a layer's output becomes feature maps; refused where it does not."""
+    with captured(module_named(model, name)) as outputs:
+        total = class_scores(model, tracked(x), target).sum()
+    (output,) = outputs()
     grid = None
-    if isinstance(output, Tensor) and output.dim() == 4:
-        grid = grid_of(output, len(x), _size(x), ())
-    elif isinstance(output, Tensor) and output.dim() == 3:
-        record, _ = recorded(model, two_versions(x))
-        grid = grid_of(output, len(x), _size(x), record.sizes, record.extra_tokens(output.shape[1]))
+    if isinstance(output, Tensor) and output.dim() in (3, 4):
+        # tokens that stand for no patch are found by running the model once more
+        record = ForwardRecord(x) if output.dim() == 4 else recorded(model, two_versions(x))
+        grid = record.grid(output, len(x))
     if grid is None:
         shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
         shape = "never made" if output is None else shape
@@ -114,7 +95,15 @@ def layer_grid(model: nn.Module, x: Images, name: str, output: Any) -> TokenGrid
             f"The output of layer {name!r} is {shape}, and feature maps (n, k, rows, columns) or a token "
             "for every patch are needed; name another layer."
         )
-    return grid
+    return name, grid, output, total
+
+
+def layer_gradient(model: nn.Module, x: Images, target: Labels, layer: str | None) -> tuple[Tensor, Tensor]:
+    """The feature maps of a layer and the gradient of the target score in them, both (n, k, rows, columns)."""
+    with torch.enable_grad():
+        name, grid, output, total = layer_output(model, x, target, layer)
+    (gradient,) = gradients(total, [output], f"layer {name!r}")
+    return grid.maps(output.detach()).contiguous(), grid.maps(gradient).contiguous()
 
 
 def two_versions(x: Images) -> Tensor:
@@ -132,11 +121,11 @@ def module_named(model: nn.Module, name: str) -> nn.Module:
 
 def default_layer(model: nn.Module, x: Images) -> str:
     """The layer of a CNN's or transformer's maps where none is named (the rules are on top of the file)."""
-    record, reached = recorded(model, two_versions(x))
-    name = _last_token_layer(model, record, _size(x)) if record.attends or record.patches else None
+    record = recorded(model, two_versions(x))
+    name = _last_token_layer(model, record) if record.attends or record.patches else None
     if name is None and record.attends:
         raise NotApplicable("this transformer has no block or norm with a token for every patch; name a layer")
-    return name or _last_conv_layer(record, reached)
+    return name or _last_conv_layer(record)
 
 
 def cam_layers(model: nn.Module, x: Images) -> list[str]:
@@ -146,83 +135,87 @@ def cam_layers(model: nn.Module, x: Images) -> list[str]:
 
 def last_conv_layer(model: nn.Module, x: Images) -> str:
     """Name of the module whose output is that of the last convolutional block (the rule is on top of the file)."""
-    record, reached = recorded(model, x[:2])
+    record = recorded(model, x[:2])
     record.refuse_transformer()
-    return _last_conv_layer(record, reached)
+    return _last_conv_layer(record)
 
 
-def _last_conv_layer(record: ForwardRecord, reached: set[Any]) -> str:
+def _last_conv_layer(record: ForwardRecord) -> str:
     """A module that is called several times stands where its last call was."""
     if not record.convolutions:
         raise NotApplicable("a convolution is needed, and none was met in this model")
+    # read from the graph: gradients would tell the same, for twice the time
+    reached = set(graph(record.total.grad_fn))
     used = [i for i, made in enumerate(record.convolutions) if made.shape[-2:].numel() > 1 and made.grad_fn in reached]
     if not used:
         raise NotApplicable("all convolutions of this model see a single place, so there is nothing to rank")
     size = record.convolutions[used[-1]].shape[2:]
     block = [
         name
-        for name, (*_, (made, before)) in record.calls.items()
-        if before > used[-1] and isinstance(made, Tensor) and made.grad_fn in reached
-        if made.dim() == 4 and made.shape[2:] == size
+        for name, (*_, call) in record.calls.items()
+        if call.convolutions > used[-1] and isinstance(call.output, Tensor) and call.output.grad_fn in reached
+        if call.output.dim() == 4 and call.output.shape[2:] == size
     ]
     if not block:
         raise NotApplicable("the last convolution is not inside a module; name a layer with layer=")
     return block[-1]
 
 
-def _last_token_layer(model: nn.Module, record: ForwardRecord, image: Size) -> str | None:
-    """The last block or norm of a transformer whose patch tokens the scores depend on."""
+def _last_token_layer(model: nn.Module, record: ForwardRecord) -> str | None:
+    """The last block or norm of a transformer whose patch tokens the scores depend on.
+
+    A block is what has norms and no strided convolution inside.
+    """
     modules = dict(model.named_modules())
     for name in reversed(record.calls):
-        made = first_tensor(record.calls[name][-1][0])
-        extra = record.extra_tokens(made.shape[1]) if isinstance(made, Tensor) and made.dim() == 3 else None
-        grid = grid_of(made, 2, image, record.sizes, extra)
-        if grid is None or grid.rows * grid.columns < 2 or not _is_block_or_norm(modules[name]):
+        inside = list(modules[name].modules())
+        norms = any("Norm" in type(each).__name__ for each in inside)
+        strided = any(isinstance(each, nn.Conv2d) and max(each.stride) > 1 for each in inside)
+        tokens = first_tensor(record.calls[name][-1].output)
+        grid = record.grid(tokens)
+        if grid is None or grid.rows * grid.columns < 2 or strided or not norms:
             continue
-        (gradient,) = torch.autograd.grad(record.total, made, retain_graph=True, allow_unused=True)
+        (gradient,) = torch.autograd.grad(record.total, tokens, retain_graph=True, allow_unused=True)
         if gradient is not None and bool((grid.maps(gradient) != 0).any()):
             return name
     return None
 
 
-def _is_block_or_norm(module: nn.Module) -> bool:
-    """Whether a module is a norm, or has norms and no convolution inside, as the blocks of a transformer."""
-    inside = list(module.modules())
-    norms = any("Norm" in type(each).__name__ for each in inside)
-    return norms and not any(isinstance(each, nn.Conv2d) and max(each.stride) > 1 for each in inside)
+class ModuleCall(NamedTuple):
+    """A call of a module: its output, and how many operations were done by then."""
+
+    output: Any
+    convolutions: int
+    attentions: int
+    attentions_before: int
 
 
 class ForwardRecord(TorchFunctionMode):
     """Convolutions and attention, however they are called, and outputs of named modules in one forward pass."""
 
-    def __init__(self, *kinds: str) -> None:
+    def __init__(self, x: Images) -> None:
         super().__init__()
-        self.kinds = kinds
+        self.image: Size = (x.shape[2], x.shape[3])
         self.convolutions: list[Tensor] = []
         self.patches = False
         """Whether the latest convolution cuts the image into patches: its stride is its size."""
         self.attentions: list[int] = []
         """How many convolutions were done before each attention."""
-        self.calls: dict[str, list[tuple[Any, int]]] = {}
-        """By module: the output of each call, and how many convolutions were done by then."""
+        self.calls: dict[str, list[ModuleCall]] = {}
+        """By module, in the order of the last calls."""
         self.before_attention: list[Tensor] = []
         """What modules made before the first attention."""
         self.total = torch.zeros(())
-        """The sum of all scores."""
+        """The sum of all images' scores of the first class."""
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         made = func(*args, **(kwargs or {}))
-        if getattr(func, "__name__", "") in self.kinds:
+        if getattr(func, "__name__", "") in ("conv2d", "conv_transpose2d"):
             self.convolutions.append(made)
             self.patches = _cuts_patches(args, kwargs or {}, made)
         elif func in (FUSED, MULTI_HEAD) or (func in SOFTMAX and is_attention(made, args, kwargs or {})):
             self.attentions.append(len(self.convolutions))
         return made
-
-    @property
-    def sizes(self) -> list[Size]:
-        """Rows and columns of the convolutions' outputs."""
-        return [(made.shape[2], made.shape[3]) for made in self.convolutions]
 
     @property
     def attends(self) -> bool:
@@ -237,26 +230,36 @@ class ForwardRecord(TorchFunctionMode):
                 "patches; name a layer to take them"
             )
 
-    def extra_tokens(self, tokens: int) -> tuple[int, ...] | None:
-        """Of so many tokens those that were the same for two different images before the first attention."""
-        for made in reversed(self.before_attention):
-            if made.dim() == 3 and made.shape[:2] == (2, tokens):
-                same = (made[0] == made[1]).all(-1)
-                return tuple(torch.nonzero(same)[:, 0].tolist())
-        return None
+    def grid(self, output: Any, images: int = 2) -> TokenGrid | None:
+        """How an output for so many images holds feature maps, if it does.
 
-    def hooks(self, model: nn.Module) -> list[tuple[nn.Module, Callable]]:
-        """The hooks that fill `calls`."""
-        return [(module, self._noting(name)) for name, module in model.named_modules() if name]
+        Tokens that were the same for two different images before the first attention stand for no patch.
+        """
+        extra = None
+        if isinstance(output, Tensor) and output.dim() == 3:
+            shape = (2, output.shape[1])
+            first = next((made for made in reversed(self.before_attention) if made.shape[:-1] == shape), None)
+            if first is not None:
+                extra = tuple(torch.nonzero((first[0] == first[1]).all(-1))[:, 0].tolist())
+        sizes = [(made.shape[2], made.shape[3]) for made in self.convolutions]
+        return grid_of(output, images, self.image, sizes, extra)
 
-    def _noting(self, name: str) -> Callable:
-        def note(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            # taken out and put back, so that the order is that of the last calls
-            self.calls[name] = [*self.calls.pop(name, []), (output, len(self.convolutions))]
+    def watch(self, name: str, module: nn.Module, stack: ExitStack) -> None:
+        """Note the calls of a module."""
+        begun = 0
+
+        def begin(*_: Any) -> None:
+            nonlocal begun
+            begun = len(self.attentions)
+
+        def end(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            call = ModuleCall(output, len(self.convolutions), len(self.attentions), begun)
+            self.calls[name] = [*self.calls.pop(name, []), call]
             if not self.attentions and isinstance(output, Tensor):
                 self.before_attention.append(output.detach())
 
-        return note
+        stack.callback(module.register_forward_pre_hook(begin).remove)
+        stack.callback(module.register_forward_hook(end).remove)
 
 
 def _cuts_patches(args: tuple, kwargs: dict[str, Any], made: Tensor) -> bool:
@@ -270,18 +273,117 @@ def _cuts_patches(args: tuple, kwargs: dict[str, Any], made: Tensor) -> bool:
     return kernel > 1 and pixels and all(-(-a // kernel) >= b for a, b in zip(sides, made.shape[2:], strict=True))
 
 
-def recorded(model: nn.Module, x: Images) -> tuple[ForwardRecord, set[Any]]:
-    """A forward pass with what was met in it, and the operations that the scores depend on."""
-    record = ForwardRecord("conv2d", "conv_transpose2d")
-    x = x.detach().clone().requires_grad_()
-    with forward_hooks(record.hooks(model)), torch.enable_grad(), record:
-        record.total = class_scores(model, x, torch.zeros(len(x), dtype=torch.long, device=x.device)).sum()
-    # read from the graph: gradients would tell the same, for twice the time
-    return record, set(graph(record.total.grad_fn)) if record.total.requires_grad else set()
+def recorded(model: nn.Module, x: Images, *modes: TorchFunctionMode) -> ForwardRecord:
+    """A forward pass with what was met in it, with the graph of the scores."""
+    record = ForwardRecord(x)
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            if name:
+                record.watch(name, module, stack)
+        # a view that fails would make `forward` call the model again, and every module would be met twice
+        stack.enter_context(torch.enable_grad())
+        for mode in (record, CopiedViews(), *modes):
+            stack.enter_context(mode)
+        record.total = forward(model, tracked(x))[:, 0].sum()
+    return record
 
 
-def _size(x: Images) -> Size:
-    return x.shape[2], x.shape[3]
+# tokens as places of the image: which of them stand for patches, and in how many rows and columns
+# The grid is that of a convolution's output (the patch embedding, or halvings of it where patches are merged);
+# without one, that of square patches of a whole number of pixels. Tokens beyond the grid are class token and
+# registers: those that are equal for two images before anything is attended to, or else the first ones.
+
+
+Size = tuple[int, int]
+
+MOST_EXTRA = 32
+"""Class token, registers and the like, at most."""
+
+
+@dataclass(frozen=True)
+class TokenGrid:
+    """How an output becomes feature maps: tokens (n, t, k), channels last (n, rows, columns, k), or as it is."""
+
+    rows: int
+    columns: int
+    layout: str = "channels first"
+    places: tuple[int, ...] | None = None
+    """Of tokens: those that stand for patches, row by row."""
+
+    def maps(self, output: Tensor) -> Tensor:
+        """The output as feature maps (n, k, rows, columns)."""
+        if self.layout == "channels last":
+            return output.permute(0, 3, 1, 2)
+        if self.layout == "tokens":
+            return output[:, list(self.places or ())].transpose(1, 2).unflatten(2, (self.rows, self.columns))
+        return output
+
+    def put(self, output: Tensor, maps: Tensor) -> Tensor:
+        """The output with its feature maps replaced; class token and registers stay."""
+        if self.layout == "channels last":
+            return maps.permute(0, 2, 3, 1)
+        if self.layout == "tokens":
+            return output.index_copy(
+                1, torch.tensor(self.places, device=output.device), maps.flatten(2).transpose(1, 2)
+            )
+        return maps
+
+
+def grid_of(output: Any, images: int, image: Size, convolutions: Iterable[Size], extra: tuple[int, ...] | None = None):
+    """The grid of a module's output, or None: `extra` are the tokens that stand for no patch, where that was seen."""
+    if not isinstance(output, Tensor) or len(output) != images:
+        return None
+    if output.dim() == 4:
+        first, last = (_fits((output.shape[i], output.shape[i + 1]), image) for i in (2, 1))
+        if last and not first:
+            return TokenGrid(output.shape[1], output.shape[2], "channels last")
+        return TokenGrid(output.shape[2], output.shape[3])
+    if output.dim() != 3:
+        return None
+    size = token_rows_and_columns(output.shape[1], image, convolutions)
+    if size is None:
+        return None
+    tokens, patches = output.shape[1], size[0] * size[1]
+    if extra is not None and len(extra) == tokens - patches:
+        return TokenGrid(*size, "tokens", tuple(i for i in range(tokens) if i not in extra))
+    return TokenGrid(*size, "tokens", tuple(range(tokens - patches, tokens)))
+
+
+def token_rows_and_columns(tokens: int, image: Size, convolutions: Iterable[Size] = ()) -> Size | None:
+    """Rows and columns of the patches among so many tokens.
+
+    >>> token_rows_and_columns(197, (224, 224)), token_rows_and_columns(21, (12, 20), [(4, 5)])
+    ((14, 14), (4, 5))
+    >>> token_rows_and_columns(49, (224, 224), [(56, 56)])  # patches merged three times
+    (7, 7)
+    """
+    seen = list(convolutions)
+    merged = [half for size in seen for half in _halvings(size)]
+    for candidates, most in ((seen, MOST_EXTRA), (merged, 1), (list(_square_patches(image)), MOST_EXTRA)):
+        fitting = [(tokens - r * c, (r, c)) for r, c in candidates if 1 < r * c <= tokens]
+        extra, size = min(fitting, default=(tokens, (0, 0)))
+        if extra <= min(most, size[0] * size[1]):
+            return size
+    return None
+
+
+def _halvings(size: Size) -> Iterator[Size]:
+    while True:
+        yield size
+        if max(size) == 1:
+            return
+        size = (-(-size[0] // 2), -(-size[1] // 2))
+
+
+def _square_patches(image: Size) -> Iterator[Size]:
+    for side in range(1, max(image) + 1):
+        yield -(-image[0] // side), -(-image[1] // side)
+        yield image[0] // side, image[1] // side
+
+
+def _fits(size: Size, image: Size) -> bool:
+    """Whether rows and columns are those of the image in steps of one size."""
+    return size[0] > 1 and size in set(_square_patches(image))
 
 
 # Feature maps inside a network: which there are, one chosen by a rule, and what passes through it changed.
@@ -305,15 +407,11 @@ def feature_maps(model: nn.Module, x: Images, with_places: bool = False) -> list
 
     `with_places`: those larger than one pixel, refused where there is none; a transformer's patches do not count.
     """
-    record = ForwardRecord("conv2d")
-    # no second call here, in which every module would be met twice
-    with forward_hooks(record.hooks(model)), torch.no_grad(), record, CopiedViews():
-        model(in_model_dtype(model, x))
-    modules = dict(model.named_modules())
+    record, modules = recorded(model, x), dict(model.named_modules())
     maps = [
-        FeatureMap(name, modules[name], tuple(made.shape[1:]), count)
-        for name, ((made, count), *more) in record.calls.items()
-        if count and not more and isinstance(made, Tensor) and made.dim() == 4
+        FeatureMap(name, modules[name], tuple(call.output.shape[1:]), call.convolutions)
+        for name, (call, *more) in record.calls.items()
+        if call.convolutions and not more and isinstance(call.output, Tensor) and call.output.dim() == 4
     ]
     if not with_places:
         return maps
@@ -428,19 +526,6 @@ def channels_last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last)
 
 
-@contextmanager
-def outputs_kept(modules: list[nn.Module]) -> Iterator[Callable[[], list[Tensor]]]:
-    """Inside, what the modules compute is kept; the function yielded gives their latest outputs."""
-    seen: dict[nn.Module, Tensor] = {}
-
-    def keep(module: nn.Module, _inputs: Any, output: Tensor) -> None:
-        # a copy: the next layer may work in place
-        seen[module] = output.clone()
-
-    with forward_hooks([(module, keep) for module in modules]):
-        yield lambda: [seen[module] for module in modules]
-
-
 class _Reached(Exception):
     """Ends a forward pass where nothing more is needed."""
 
@@ -482,15 +567,14 @@ def layer_candidates(model: nn.Module, x: Images) -> tuple[list[Candidate], dict
                 defaults[family] = choose(model, x[:2])
             except NotApplicable as reason:
                 refusals[family] = str(reason)
-        record, _ = recorded(model, two_versions(x))
+        record = recorded(model, two_versions(x))
     modules, candidates = dict(model.named_modules()), []
     for name, calls in record.calls.items():
-        made = first_tensor(calls[-1][0])
-        extra = record.extra_tokens(made.shape[1]) if isinstance(made, Tensor) and made.dim() == 3 else None
-        grid = grid_of(made, 2, (x.shape[2], x.shape[3]), record.sizes, extra)
+        output = first_tensor(calls[-1].output)
+        grid = record.grid(output)
         if grid is not None and grid.rows * grid.columns > 1:
             owners = tuple(family for family, names in defaults.items() if name in names)
-            channels, shape = grid.maps(made).shape[1], tuple(made.shape[1:])
+            channels, shape = grid.maps(output).shape[1], tuple(output.shape[1:])
             candidates.append(
                 Candidate(name, type(modules[name]).__name__, shape, channels, (grid.rows, grid.columns), owners)
             )

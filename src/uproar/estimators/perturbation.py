@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Annotated, Literal
 
 import torch
@@ -14,17 +12,17 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.batches import in_batches, spans
+from uproar.batches import spans
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators.class_scores import (
     Score,
-    blend,
     class_scores,
     rows_for,
     scores_of,
     scores_of_versions,
     sum_over_points,
     target_scores,
+    tracked,
 )
 from uproar.estimators.control import rescale_to_unit
 from uproar.estimators.gradient import Baseline, baseline_image
@@ -68,11 +66,11 @@ def rise(
     bits, shifts = draw_masks(context.draws.seed, masks, side, p, h, w)
     blank = baseline_image(x, fill, context)
 
-    def part(first: int, last: int) -> Tensor:
+    def weighted(first: int, last: int) -> Tensor:
         kept = upsample_masks(bits[first:last], shifts[first:last], h, w, boundary).to(x)
         return weight_masks(model, x, target, blank, kept)
 
-    return (sum_over_points(part, masks, x) / (masks * p)).to(x)
+    return (sum_over_points(weighted, masks, x) / (masks * p)).to(x)
 
 
 def draw_masks(
@@ -94,37 +92,24 @@ def upsample_masks(
     Beyond the outermost cell centres, `clamp` repeats the edge cell and `mirror` (the authors' choice) goes back to
     its neighbour.
     """
-    for axis, length in ((1, h), (2, w)):
-        low, high, share = _between(bits.shape[axis], length, shifts[:, axis - 1], boundary)
-        shape = [len(bits), 1, 1]
-        shape[axis] = length
-        other = list(bits.shape)
-        other[axis] = length
-        below = bits.gather(axis, low.view(shape).expand(other))
-        above = bits.gather(axis, high.view(shape).expand(other))
-        bits = (1 - share.view(shape)) * below + share.view(shape) * above
-    return bits
-
-
-def _between(cells: int, length: int, shift: Int[Tensor, " m"], boundary: Boundary) -> tuple[Tensor, Tensor, Tensor]:
-    """For each pixel of each cut-out: the cell centres before and after it, and how far it is between them."""
-    size = (cells + 1) * -(-length // cells)
-    pixel = shift[:, None] + torch.arange(length)
-    place = (pixel.double() + 0.5) * (cells / size) - 0.5
-    low = place.floor().long()
-    around = torch.stack([low, low + 1])
-    if boundary == "mirror" and cells > 1:
-        around = around.abs()
-        around = torch.minimum(around, 2 * (cells - 1) - around)
-    before, after = around.clamp(0, cells - 1)
-    return before, after, (place - low).float()
+    places = []
+    for axis, length in enumerate((h, w)):
+        cells = bits.shape[axis + 1]
+        enlarged = (cells + 1) * -(-length // cells)
+        pixel = shifts[:, axis, None] + torch.arange(length).double()
+        cell = (pixel + 0.5) * (cells / enlarged) - 0.5
+        places.append(2 * cell / max(1, cells - 1) - 1)  # from -1 to 1 between the outermost centres
+    rows, columns = places[0][:, :, None].expand(-1, h, w), places[1][:, None].expand(-1, h, w)
+    padding = "border" if boundary == "clamp" else "reflection"
+    where = torch.stack([columns, rows], -1)
+    return F.grid_sample(bits[:, None].double(), where, padding_mode=padding, align_corners=True)[:, 0].float()
 
 
 def weight_masks(
     model: nn.Module, x: Images, target: Labels, blank: Images, kept: Float[Tensor, "m h w"]
 ) -> Float[Tensor, "n m 1 h w"]:
     """Each mask times the target's probability for the image seen through it."""
-    seen = blend(x[:, None], blank[:, None], kept[None, :, None])
+    seen = torch.lerp(blank[:, None], x[:, None], kept[None, :, None])
     return scores_of(model, seen, target, "probability")[:, :, None, None, None] * kept[None, :, None]
 
 
@@ -188,8 +173,16 @@ def occlusion(
         return torch.where(inside.to(x.device), blank[:, None], x[:, None])
 
     whole = target_scores(model, x, target, score)[:, None]
-    fall = whole - scores_of_versions(model, x, target, score, len(places), covered)
-    return spread(fall, places, torch.zeros_like(x[:, 0], dtype=fall.dtype), overlap)[:, None].to(x)
+    falls = whole - scores_of_versions(model, x, target, score, len(places), covered)
+    total = torch.zeros_like(x[:, 0], dtype=falls.dtype)
+    times = torch.zeros_like(total[0])
+    for fall, place in zip(falls.unbind(1), places, strict=True):
+        if overlap == "last":
+            total[(slice(None), *place)] = fall[:, None, None]
+        else:
+            total[(slice(None), *place)] += fall[:, None, None]
+            times[place] += 1
+    return (total if overlap == "last" else total / times)[:, None].to(x)
 
 
 def windows(h: int, w: int, window: int, stride: int) -> list[Window]:
@@ -200,20 +193,6 @@ def windows(h: int, w: int, window: int, stride: int) -> list[Window]:
         for y in range(first, h, stride)
         for z in range(first, w, stride)
     ]
-
-
-def spread(
-    values: Float[Tensor, "n m"], places: Sequence[Window], total: Float[Tensor, "n h w"], overlap: Overlap
-) -> Float[Tensor, "n h w"]:
-    """One value per window laid on the pixels (of `total`, zeros), where windows overlap their mean or the last."""
-    times = torch.zeros_like(total[0])
-    for value, place in zip(values.unbind(1), places, strict=True):
-        if overlap == "last":
-            total[(slice(None), *place)] = value[:, None, None]
-        else:
-            total[(slice(None), *place)] += value[:, None, None]
-            times[place] += 1
-    return total if overlap == "last" else total / times
 
 
 # SISE: the model's own feature maps as masks, scored like RISE, and fused from fine to coarse layers.
@@ -287,14 +266,11 @@ def features_and_significance(
     model: nn.Module, x: Images, target: Labels, layers: list[FeatureMap]
 ) -> list[tuple[Float[Tensor, "n k a b"], Float[Tensor, "n k"]]]:
     """Each layer's feature maps, and the mean over places of the target score's gradient for each."""
-    x = x.detach().clone(memory_format=torch.channels_last)
-    with torch.enable_grad(), ExitStack() as stack:
-        kept = [stack.enter_context(captured(layer.module)) for layer in layers]
-        total = class_scores(model, x, target).sum()
-        seen = [each.output for each in kept]
-        gradients = torch.autograd.grad(total, seen, materialize_grads=True)
-    means = [gradient.double().flatten(2).contiguous().mean(2) for gradient in gradients]
-    return [(f.detach().contiguous(), mean) for f, mean in zip(seen, means, strict=True)]
+    with torch.enable_grad(), captured(*[layer.module for layer in layers]) as kept:
+        total = class_scores(model, tracked(x), target).sum()
+    outputs = kept()
+    slopes = torch.autograd.grad(total, outputs, materialize_grads=True)
+    return [(f.detach().contiguous(), g.double().mean((2, 3))) for f, g in zip(outputs, slopes, strict=True)]
 
 
 def layer_map(
@@ -307,22 +283,13 @@ def layer_map(
 ) -> Float[Tensor, "n h w"]:
     """The chosen feature maps as masks, added up: each times the target's probability behind it, over its area."""
     total = torch.zeros_like(x[:, 0], dtype=torch.float64)
-    sample, channel = chosen.nonzero(as_tuple=True)
-    if len(sample) == 0:
-        return total
-    size = (x.shape[2], x.shape[3])
-
-    def probabilities(sample: Int[Tensor, " m"], channel: Int[Tensor, " m"]) -> Tensor:
-        kept = feature_masks(features[sample, channel], size)[:, None].to(x)
-        seen = blend(x[sample], blank[sample], kept)
-        return target_scores(model, seen, target[sample], "probability")
-
-    weights = in_batches(probabilities, sample, channel, size=rows_for(x))
-    for rows in spans(len(sample), rows_for(x)):
-        kept = feature_masks(features[sample[rows], channel[rows]], size)
-        area = kept.sum((1, 2)).clamp_min(1e-6)
-        # one after the other, so that the sum does not depend on how rows fall into chunks
-        total.index_add_(0, sample[rows], (weights[rows] / area)[:, None, None] * kept)
+    samples, channels = chosen.nonzero(as_tuple=True)
+    for rows in spans(len(samples), rows_for(x)):
+        sample = samples[rows]
+        kept = feature_masks(features[sample, channels[rows]], (x.shape[2], x.shape[3]))
+        seen = torch.lerp(blank[sample], x[sample], kept[:, None].to(x))
+        weights = target_scores(model, seen, target[sample], "probability") / kept.sum((1, 2)).clamp_min(1e-6)
+        total.index_add_(0, sample, weights[:, None, None] * kept)
     return total
 
 
@@ -417,7 +384,7 @@ def lime(
     samples each. A piece is there with probability ½; versions that are closer to the whole image, by cosine distance,
     count more. All images get the same versions; the first is the whole image.
     """
-    side = _side(x, patches, samples)
+    side = patches or max(2, min(7, min(x.shape[2:]) // 2, math.isqrt(samples // 4)))
     source = generator(context.draws.seed, "lime coalitions")
     present = (torch.rand(samples, side * side, generator=source) < 0.5).double()
     present[0] = 1
@@ -425,7 +392,7 @@ def lime(
     pieces = segment(x, segments, side)
     blank = baseline_image(x, fill, context)
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
-    return spread_over_pieces(pieces, combine_effects(scores, effects)).to(x)
+    return spread_over_pieces(pieces, scores @ effects.to(scores)).to(x)
 
 
 def _shap_passes(samples: int = 500, patches: int | None = None, **_) -> float:
@@ -457,7 +424,7 @@ def kernel_shap(
     Over the pieces they sum to `score(x) - score(blank)`. They are exact where `samples` is enough for all sets of
     pieces (14 for `patches=2`); otherwise sets are drawn, each with its complement, the same for all images.
     """
-    side = _side(x, patches, samples)
+    side = patches or max(2, min(7, min(x.shape[2:]) // 2, math.isqrt(samples // 4)))
     present, weights = coalitions(side * side, samples, context.draws.seed)
     effects, rest = shapley_effects(present, weights)
     pieces = segment(x, segments, side)
@@ -465,13 +432,8 @@ def kernel_shap(
     empty = target_scores(model, blank, target, score)[:, None]
     whole = target_scores(model, x, target, score)[:, None]
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
-    return spread_over_pieces(pieces, combine_effects(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(x)
-
-
-def _side(x: Images, patches: int | None, samples: int) -> int:
-    if patches is not None:
-        return patches
-    return max(2, min(7, min(x.shape[2:]) // 2, math.isqrt(samples // 4)))
+    values = (scores - empty) @ effects.to(scores) + (whole - empty) * rest.to(whole)
+    return spread_over_pieces(pieces, values).to(x)
 
 
 def scores_of_presence(
@@ -490,14 +452,6 @@ def scores_of_presence(
         return torch.where(there[:, :, None], x[:, None], blank[:, None])
 
     return scores_of_versions(model, x, target, score, len(present), versions)
-
-
-def combine_effects(scores: Float[Tensor, "n s"], effects: Float[Tensor, "s k"]) -> Float[Tensor, "n k"]:
-    """The versions' effects times their scores, added in a fixed order: a product of matrices may vary with n."""
-    total = scores.new_zeros(len(scores), effects.shape[1])
-    for column, effect in zip(scores.unbind(1), effects.to(scores), strict=True):
-        total += column[:, None] * effect
-    return total
 
 
 def spread_over_pieces(pieces: Int[Tensor, "n h w"], values: Float[Tensor, "n k"]) -> Float[Tensor, "n 1 h w"]:
@@ -586,17 +540,12 @@ def superpixels(
     c, h, w = image.shape
     many = int(start.max()) + 1
     cell = (h * w / many) ** 0.5
-    rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
-    places = torch.stack([rows, columns]).to(image) * (compactness / cell)
-    points = torch.cat([image, places]).flatten(1).double()
-    label = start.flatten()
-    centres = points.new_zeros(c + 2, many)
+    places = torch.cartesian_prod(torch.arange(h), torch.arange(w)).to(image) * (compactness / cell)
+    points = torch.cat([image.flatten(1).T, places], 1).double()
+    label, centres = start.flatten(), points.new_zeros(many, c + 2)
     for _ in range(rounds):
-        count = torch.bincount(label, minlength=many)
-        sums = torch.zeros_like(centres).index_add_(1, label, points)
+        count = torch.bincount(label, minlength=many)[:, None]
+        sums = torch.zeros_like(centres).index_add_(0, label, points)
         centres = torch.where(count > 0, sums / count.clamp_min(1), centres)
-        distance = points.new_zeros(h * w, many)
-        for values, centre in zip(points, centres, strict=True):
-            distance += (values[:, None] - centre).square()
-        label = distance.argmin(1)
+        label = torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)
     return label.view(h, w)

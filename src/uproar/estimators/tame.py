@@ -16,9 +16,9 @@ from uproar.estimators.class_scores import class_scores
 from uproar.estimators.layers import (
     FeatureMap,
     LayerName,
+    captured,
     channels_last,
     named_feature_map,
-    outputs_kept,
     pyramid,
     pyramid_layers,
 )
@@ -107,7 +107,7 @@ def tame(
     the mask of its own class; the released code mixes in those of all classes in the batch.
     """
     modules = list(model.modules())
-    with outputs_kept([modules[i] for i in state["places"].tolist()]) as features:
+    with captured(*[modules[i] for i in state["places"].tolist()]) as features:
         class_scores(model, channels_last(x), target)
     attention = select_class(_restored(state).to(x.device)(features()), target)
     return F.interpolate(attention, size=x.shape[2:], mode="bilinear", align_corners=False)
@@ -154,7 +154,7 @@ def train_branch(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rates, total_steps=len(batches), cycle_momentum=False)
     for rows in batches:
         x = train.read(used[rows]).to(device_of(model))
-        with torch.no_grad(), outputs_kept(modules) as features:
+        with torch.no_grad(), captured(*modules) as features:
             labels = predicted_target(forward(model, x))
         with torch.enable_grad():
             masks = select_class(branch(features()), labels).sigmoid()
