@@ -12,13 +12,7 @@ import uproar
 from tests.closeness import alike
 from tests.estimators.transformers import HandSet, Written
 from uproar.errors import NotApplicable
-from uproar.estimators.attention import (
-    AttentionRecord,
-    attention_rollout,
-    grad_attention,
-    legrad,
-    token_structure,
-)
+from uproar.estimators.attention import AttentionRecord, attention_rollout, grad_attention, legrad, token_structure
 from uproar.models import ModelSpec, make
 
 METHODS = [attention_rollout, grad_attention, legrad]

@@ -15,7 +15,6 @@ from uproar.errors import BadInput, BadOption, NotApplicable
 from uproar.estimators import raw_maps, read_chain
 from uproar.estimators.bottleneck import (
     FeatureMatching,
-    GanSettings,
     first_mask,
     fit_mask,
     information,
@@ -105,21 +104,22 @@ def test_the_game_opens_the_mask_where_the_features_keep_the_image() -> None:
     through = torch.zeros(1, 8, 8)
     through[..., :4] = 1
     unit = torch.zeros(1, 1, 1), torch.ones(1, 1, 1)
-    game = GanSettings(
-        epochs=40,
-        pool=32,
-        batch=32,
-        noise_mean=0.0,
-        noise_std=1.0,
-        critic_steps=2,
-        critic_lr=1e-3,
-        mean_lr=1e-9,
-        spread_lr=1e-9,
-        mask_lr=0.02,
-    )
     task = FeatureMatching(model, model.same, image, unit, image, through, Draws.of(0, 1))
     with borrowed(model), torch.no_grad():
-        mask = fit_mask(task, torch.full((1, 8, 8), 0.5), game)
+        mask = fit_mask(
+            task,
+            torch.full((1, 8, 8), 0.5),
+            epochs=40,
+            pool=32,
+            batch=32,
+            noise_mean=0.0,
+            noise_std=1.0,
+            critic_steps=2,
+            critic_lr=1e-3,
+            mean_lr=1e-9,
+            spread_lr=1e-9,
+            mask_lr=0.02,
+        )
     assert mask[..., :4].mean() > 0.7
     assert mask[..., 4:].mean() < 0.3
     assert mask.min() >= 0

@@ -14,9 +14,9 @@ from uproar.data.planted import planted
 from uproar.data.task import Task
 from uproar.errors import BadInput, BadOption, NotApplicable, UnknownName
 from uproar.estimators import raw_maps, read_chain
+from uproar.estimators.bottleneck import Branch, losses, prepare_tame, select_class
 from uproar.estimators.explain import prepare_states
 from uproar.estimators.registry import Context, estimators
-from uproar.estimators.tame import Branch, losses, prepare_tame, select_class
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
 from uproar.training.fit import fit

@@ -16,15 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
-from uproar.estimators.backward_rules import (
-    FUSED,
-    MULTI_HEAD,
-    SOFTMAX,
-    explicit_attention,
-    explicit_multi_head,
-    is_attention,
-    multi_head_arguments,
-)
+from uproar.estimators.backward_rules import FUSED, MULTI_HEAD, SOFTMAX, attention_in_steps, is_attention
 from uproar.estimators.cam import upsample
 from uproar.estimators.class_scores import class_scores, gradients, tracked
 from uproar.estimators.layers import (
@@ -59,10 +51,8 @@ class AttentionRecord(TorchFunctionMode):
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
-        if func is FUSED:
-            return explicit_attention(self._run, *args, **kwargs)[0]
-        if func is MULTI_HEAD:
-            return explicit_multi_head(self._run, *args, **multi_head_arguments(kwargs))
+        if func in (FUSED, MULTI_HEAD):
+            return attention_in_steps(self._run, func, args, kwargs)
         return self._run(func, *args, **kwargs)
 
     def _run(self, func: Callable, *args: Any, **kwargs: Any) -> Any:

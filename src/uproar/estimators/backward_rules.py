@@ -7,8 +7,11 @@ refused by name. So scripted, compiled and self-made operations cannot slip thro
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -67,14 +70,8 @@ class Interception(TorchFunctionMode):
         super().__init__()
         self.method, self.rules, self.allowed = method, dict(rules), MOVES.union(allowed)
         if "softmax" in rules:  # attention is taken apart into steps that have rules
-            self.rules |= {
-                "scaled_dot_product_attention": lambda func, args, kwargs: explicit_attention(
-                    self.run, *args, **kwargs
-                )[0],
-                "multi_head_attention_forward": lambda func, args, kwargs: explicit_multi_head(
-                    self.run, *args, **multi_head_arguments(kwargs)
-                ),
-            }
+            steps = functools.partial(attention_in_steps, self.run)
+            self.rules |= dict.fromkeys(("scaled_dot_product_attention", "multi_head_attention_forward"), steps)
         self.replaced: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -243,65 +240,33 @@ def explicit_attention(
     return run(torch.matmul, weights, value), weights
 
 
-def explicit_multi_head(
-    run: Run,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim: int,
-    heads: int,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    bias_k: Tensor | None,
-    bias_v: Tensor | None,
-    add_zero_attn: bool,
-    dropout_p: float,
-    out_weight: Tensor,
-    out_bias: Tensor | None,
-    training: bool = True,
-    key_padding_mask: Tensor | None = None,
-    need_weights: bool = True,
-    attn_mask: Tensor | None = None,
-    use_separate_proj_weight: bool = False,
-    q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None,
-    static_k: Tensor | None = None,
-    static_v: Tensor | None = None,
-    average_attn_weights: bool = True,
-    is_causal: bool = False,
-) -> tuple[Tensor, Tensor | None]:
+def explicit_multi_head(run: Run, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
     """`multi_head_attention_forward` in single steps, for tokens (tokens, n, features)."""
-    rare = (bias_k, bias_v, key_padding_mask, static_k, static_v)
-    if query.dim() != 3 or add_zero_attn or any(each is not None for each in rare):
+    call = inspect.signature(MULTI_HEAD).bind(*args, **kwargs)
+    call.apply_defaults()
+    given = SimpleNamespace(**call.arguments)
+    rare = (given.bias_k, given.bias_v, given.key_padding_mask, given.static_k, given.static_v)
+    if given.query.dim() != 3 or given.add_zero_attn or any(each is not None for each in rare):
         raise NotApplicable("nn.MultiheadAttention is followed without padding masks, added keys and zero attention")
-    own = (q_proj_weight, k_proj_weight, v_proj_weight)
-    weights = own if weight is None else weight.chunk(3)
-    biases = (None, None, None) if bias is None else bias.chunk(3)
-    q, k, v = (
-        run(F.linear, given, w, b).unflatten(2, (heads, -1)).permute(1, 2, 0, 3)
-        for given, w, b in zip((query, key, value), weights, biases, strict=True)
+    weights = (given.q_proj_weight, given.k_proj_weight, given.v_proj_weight)
+    weights = weights if given.in_proj_weight is None else given.in_proj_weight.chunk(3)
+    biases = (None, None, None) if given.in_proj_bias is None else given.in_proj_bias.chunk(3)
+    query, key, value = (
+        run(F.linear, tokens, weight, bias).unflatten(2, (given.num_heads, -1)).permute(1, 2, 0, 3)
+        for tokens, weight, bias in zip((given.query, given.key, given.value), weights, biases, strict=True)
     )
-    mask = attn_mask.unflatten(0, (-1, heads)) if attn_mask is not None and attn_mask.dim() == 3 else attn_mask
+    mask = given.attn_mask
+    if mask is not None and mask.dim() == 3:
+        mask = mask.unflatten(0, (-1, given.num_heads))
     if mask is not None and mask.dtype is torch.bool:
         mask = ~mask  # here True is what may not be attended to
-    attended, shares = explicit_attention(run, q, k, v, mask, is_causal=is_causal)
-    out = run(F.linear, attended.permute(2, 0, 1, 3).flatten(2), out_weight, out_bias)
-    if not need_weights:
+    attended, shares = explicit_attention(run, query, key, value, mask, is_causal=given.is_causal)
+    out = run(F.linear, attended.permute(2, 0, 1, 3).flatten(2), given.out_proj_weight, given.out_proj_bias)
+    if not given.need_weights:
         return out, None
-    return out, shares.mean(1) if average_attn_weights else shares
+    return out, shares.mean(1) if given.average_attn_weights else shares
 
 
-_NAMES = {
-    "embed_dim_to_check": "embed_dim",
-    "num_heads": "heads",
-    "in_proj_weight": "weight",
-    "in_proj_bias": "bias",
-    "out_proj_weight": "out_weight",
-    "out_proj_bias": "out_bias",
-}
-
-
-def multi_head_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The keywords of `multi_head_attention_forward` by the names of `explicit_multi_head`."""
-    return {_NAMES.get(name, name): value for name, value in kwargs.items()}
+def attention_in_steps(run: Run, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What fused or multi-head attention returns."""
+    return explicit_attention(run, *args, **kwargs)[0] if func is FUSED else explicit_multi_head(run, *args, **kwargs)

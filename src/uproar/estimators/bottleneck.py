@@ -1,7 +1,8 @@
-"""Information bottleneck: noise put into a feature map until only what the class needs comes through.
+"""Maps that are trained: information bottlenecks for each image, and TAME's attention branch for all.
 
-Per image, a share λ in [0, 1] of every feature is let through and the rest replaced by noise that looks like the
-features of training images. λ is found by gradient descent on cross-entropy + β · information let through, in nats.
+Information bottleneck: noise is put into a feature map until only what the class needs comes through. A share λ in
+[0, 1] of every feature is let through and the rest replaced by noise that looks like the features of training images.
+λ is found by gradient descent on cross-entropy + β · information let through, in nats.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from uproar.batches import in_batches, spans
 from uproar.data.task import Split
 from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.layers import (
+    FeatureMap,
     LayerName,
     bottleneck_layers,
     captured,
@@ -28,12 +30,15 @@ from uproar.estimators.layers import (
     middle_feature_map,
     named_feature_map,
     output_replaced,
+    pyramid,
+    pyramid_layers,
 )
 from uproar.estimators.registry import Context, estimator
 from uproar.estimators.transforms import gaussian_filter
 from uproar.models.forward import borrowed, device_of, forward
-from uproar.models.output_kind import target_loss
-from uproar.seeds import Draws
+from uproar.models.output_kind import predicted_target, target_loss
+from uproar.registry import options_of
+from uproar.seeds import Draws, generator, key
 from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -249,99 +254,6 @@ def prepare_input_iba(
     return {**prepare_iba(model, context, layer=layer, images=images), **colour}
 
 
-def _passes(
-    *,
-    steps: int = 60,
-    samples: int = 10,
-    feature_steps: int = 10,
-    epochs: int = 4,
-    pool: int = 200,
-    critic_steps: int = 5,
-    **_: Any,
-) -> float:
-    # the critic looks at the first layers' forward pass alone; its own cost is small beside the network's
-    return (steps + feature_steps) * samples + epochs * pool * (0.5 + 1 / critic_steps)
-
-
-@estimator(
-    passes=_passes,
-    channels=False,
-    softmax=True,
-    kinds=WITH_PROBABILITIES,
-    prepare=prepare_input_iba,
-    default_layers=bottleneck_layers,
-    needs="convolutions; training images",
-    paper="Zhang et al. 2021",
-    formula="λ of λx + (1 − λ)ε minimising CE + β · mean KL to a generated prior",
-    fails="slow: one adversarial game per image; the prior depends on a short, noisy training",
-)
-def input_iba(
-    model: nn.Module,
-    x: Images,
-    target: Labels,
-    context: Context,
-    state: Mapping[str, Tensor],
-    *,
-    layer: LayerName | None = None,
-    beta: Positive = 1.0,
-    steps: Steps = 60,
-    lr: Positive = 1.0,
-    samples: Samples = 10,
-    sigma: Sigma = 1.0,
-    feature_beta: Positive = 20.0,
-    feature_steps: Steps = 10,
-    guide: Guide = "share",
-    epochs: Epochs = 4,
-    pool: Size = 200,
-    batch: Size = 32,
-    groups: Count = 10,
-    noise_mean: NonNegative = 2.0,
-    noise_std: NonNegative = 5.0,
-    critic_steps: Steps = 5,
-    critic_lr: Positive = 5e-5,
-    clip: Positive = 0.01,
-    width: Steps = 16,
-    mean_lr: Positive = 0.1,
-    spread_lr: Positive = 0.05,
-    mask_lr: Positive = 0.003,
-    images: Count = 1000,
-) -> RawMaps:
-    """Share of each pixel that a bottleneck on the image lets through for the class, in [0, 1].
-
-    In three steps: a bottleneck at `layer` (see `iba`) finds the features that are needed; a generator learns a mask
-    on the image that leads to those features; a bottleneck on the image pays only for what it lets through beyond that
-    mask.
-
-    Three defaults are not the authors'. They take `epochs=20` for the second step: shorter here because one critic is
-    trained per image. They take `beta=20` for the third, on 224×224 images: it weighs the mean over all values, so
-    that on small images nothing at all would be worth its price. And the features to be imitated keep the share λ of
-    the first step here; `guide="capacity"` multiplies with the information in nats, as the released code does.
-    """
-    site = Site.of(model, state)
-    rates = {"critic_lr": critic_lr, "mean_lr": mean_lr, "spread_lr": spread_lr, "mask_lr": mask_lr}
-    settings = GanSettings(
-        epochs, pool, batch, groups, noise_mean, noise_std, critic_steps, clip=clip, width=width, **rates
-    )
-    colour = state["colour_mean"].to(x).view(-1, 1, 1), state["colour_std"].to(x).view(-1, 1, 1)
-
-    def rows(x: Images, target: Labels, context: Context) -> Tensor:
-        features = site.features(x, target)
-        noise = noise_of("input_iba feature noise", context, samples)
-        capacity, alpha = fit_bottleneck(site, x, target, features, noise, Fit(feature_beta, feature_steps, lr))
-        through = capacity if guide == "capacity" else alpha.sigmoid()
-        start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
-        masks = []
-        for i in range(len(x)):  # image after image: each training has its own random streams
-            image, draws = (x[i] - colour[0]) / colour[1], context.draws[i : i + 1]
-            task = FeatureMatching(model, site.module, image, colour, features[i], through[i], draws)
-            masks.append(fit_mask(task, start[i], settings))
-        prior, noise = torch.stack(masks), noise_of("input_iba noise", context, samples)
-        alpha = fit_input_bottleneck(model, x, target, prior, colour, noise, Fit(beta, steps, lr, sigma))
-        return alpha.sigmoid().mean(1, keepdim=True)
-
-    return in_batches(rows, x, target, context, size=max(2, rows_for(x) // samples))
-
-
 def first_mask(capacity: Tensor, size: tuple[int, int]) -> Tensor:
     """The information map of the layer, largest value 1, at the image's size: where the generator starts."""
     total = capacity.sum(1, keepdim=True).clamp_min(0)
@@ -387,30 +299,6 @@ def information_beyond(x: Tensor, share: Tensor, prior: Tensor, mean: float = 0.
 
 
 @dataclass(frozen=True)
-class GanSettings:
-    """Settings of the adversarial training (Wasserstein GAN) of mask generator and critic."""
-
-    epochs: int = 20
-    pool: int = 200
-    """Noisy features to be matched."""
-    batch: int = 32
-    groups: int = 10
-    """The pool's noise comes in groups, each with a mean and a spread of its own."""
-    noise_mean: float = 2.0
-    """A group's mean is uniform in ± this."""
-    noise_std: float = 5.0
-    """A group's spread is uniform between 0 and this."""
-    critic_steps: int = 5
-    """Steps of the critic per step of the generator."""
-    critic_lr: float = 5e-5
-    clip: float = 0.01
-    width: int = 16
-    mean_lr: float = 0.1
-    spread_lr: float = 0.05
-    mask_lr: float = 0.003
-
-
-@dataclass(frozen=True)
 class FeatureMatching:
     """One image, a module of the network, and the features that noisy versions of the image are to match there."""
 
@@ -430,16 +318,9 @@ class FeatureMatching:
         """Standard normal numbers of this image."""
         return self.draws.normal(f"input_iba {purpose}", *shape)[0].to(self.image)
 
-    def pool(self, settings: GanSettings) -> Iterator[Tensor]:
-        """The noisy features, batch by batch, the same in every epoch; each batch meets all groups."""
-        level = self.draws.uniform("input_iba groups", settings.groups, 2)[0].to(self.image)
-        mean = (2 * level[:, 0] - 1) * settings.noise_mean
-        std = level[:, 1] * settings.noise_std
-        for number, rows in enumerate(spans(settings.pool, settings.batch)):
-            group = torch.arange(rows.start, rows.stop) % settings.groups
-            noise = self.normal(f"features {number}", len(group), *self.features.shape)
-            noise = mean[group].view(-1, 1, 1, 1) + std[group].view(-1, 1, 1, 1) * noise
-            yield self.let_through * self.features + (1 - self.let_through) * noise
+    def uniform(self, purpose: str, *shape: int) -> Tensor:
+        """Uniform numbers of this image."""
+        return self.draws.uniform(f"input_iba {purpose}", *shape)[0].to(self.image)
 
     def generated(self, mean: Tensor, spread: Tensor, mask: Tensor, draw: Tensor) -> Tensor:
         """The features of noisy versions of the image."""
@@ -448,47 +329,72 @@ class FeatureMatching:
         return features_at(self.model, self.module, colour + contrast * mixed)
 
 
-def fit_mask(task: FeatureMatching, start: Tensor, settings: GanSettings) -> Tensor:
-    """The generator's mask after training, (c, h, w) in [0, 1], from the mask it starts with."""
-    critic = [weight.requires_grad_() for weight in drawn_critic(task, settings)]
-    mean, spread, mask = (
-        part.requires_grad_() for part in (torch.zeros_like(task.image), torch.ones_like(task.image), start.clone())
-    )
-    rates = zip((mean, spread, mask), (settings.mean_lr, settings.spread_lr, settings.mask_lr), strict=True)
-    critic_optimiser = torch.optim.RMSprop(critic, settings.critic_lr, maximize=True)
-    generator_optimiser = torch.optim.RMSprop([{"params": [part], "lr": rate} for part, rate in rates], maximize=True)
-    step = 0
-    for _ in range(settings.epochs):
-        for real in task.pool(settings):
-            step += 1
-            draw = task.normal(f"generator {step}", len(real), *task.image.shape)
-            with torch.no_grad():
-                fake = task.generated(mean, spread, mask, draw)
+def fit_mask(
+    task: FeatureMatching,
+    start: Tensor,
+    *,
+    epochs: Epochs = 4,
+    pool: Size = 200,
+    batch: Size = 32,
+    groups: Count = 10,
+    noise_mean: NonNegative = 2.0,
+    noise_std: NonNegative = 5.0,
+    critic_steps: Steps = 5,
+    critic_lr: Positive = 5e-5,
+    clip: Positive = 0.01,
+    width: Steps = 16,
+    mean_lr: Positive = 0.1,
+    spread_lr: Positive = 0.05,
+    mask_lr: Positive = 0.003,
+) -> Tensor:
+    """The generator's mask after training, (c, h, w) in [0, 1], from the mask it starts with: a Wasserstein GAN.
+
+    A pool of noisy features is to be matched. Their noise comes in groups, each with a mean (uniform in ± `noise_mean`)
+    and a spread (between 0 and `noise_std`) of its own; each batch meets all groups. The critic makes `critic_steps`
+    steps per step of the generator.
+    """
+    critic = [weight.requires_grad_() for weight in drawn_critic(task, width, clip)]
+    mean, spread, mask = torch.zeros_like(task.image), torch.ones_like(task.image), start.clone()
+    rates = ((mean, mean_lr), (spread, spread_lr), (mask, mask_lr))
+    parameters = [{"params": [values.requires_grad_()], "lr": rate} for values, rate in rates]
+    critic_optimiser = torch.optim.RMSprop(critic, critic_lr, maximize=True)
+    generator_optimiser = torch.optim.RMSprop(parameters, maximize=True)
+    level = task.uniform("groups", groups, 2)
+    means, spreads = (2 * level[:, 0] - 1) * noise_mean, level[:, 1] * noise_std
+    batches = list(spans(pool, batch))
+    for step in range(1, epochs * len(batches) + 1):
+        number = (step - 1) % len(batches)  # the noise of a batch is the same in every epoch
+        group = torch.arange(batches[number].start, batches[number].stop) % groups
+        noise = task.normal(f"features {number}", len(group), *task.features.shape)
+        noise = means[group].view(-1, 1, 1, 1) + spreads[group].view(-1, 1, 1, 1) * noise
+        real = task.let_through * task.features + (1 - task.let_through) * noise
+        draw = task.normal(f"generator {step}", len(real), *task.image.shape)
+        with torch.no_grad():
+            fake = task.generated(mean, spread, mask, draw)
+        with torch.enable_grad():
+            gain = criticised(critic, real) - criticised(critic, fake)
+            gain.backward(inputs=critic)
+        critic_optimiser.step()
+        critic_optimiser.zero_grad()
+        for weight in critic:
+            weight.data.clamp_(-clip, clip)
+        if step % critic_steps == 0:
             with torch.enable_grad():
-                gain = criticised(critic, real) - criticised(critic, fake)
-                gain.backward(inputs=critic)
-            critic_optimiser.step()
-            critic_optimiser.zero_grad()
-            for weight in critic:
-                weight.data.clamp_(-settings.clip, settings.clip)
-            if step % settings.critic_steps == 0:
-                with torch.enable_grad():
-                    gain = criticised(critic, task.generated(mean, spread, mask, draw))
-                    gain.backward(inputs=[mean, spread, mask])
-                generator_optimiser.step()
-                generator_optimiser.zero_grad()
-                mask.data.clamp_(0, 1)
+                gain = criticised(critic, task.generated(mean, spread, mask, draw))
+                gain.backward(inputs=[mean, spread, mask])
+            generator_optimiser.step()
+            generator_optimiser.zero_grad()
+            mask.data.clamp_(0, 1)
     return mask.detach()
 
 
-def drawn_critic(task: FeatureMatching, settings: GanSettings) -> list[Tensor]:
+def drawn_critic(task: FeatureMatching, width: int, clip: float) -> list[Tensor]:
     """Weights of a fresh critic from the image's own stream, inside the clip from the start."""
     c, h, w = task.features.shape
-    ends = settings.width * -(-h // 4) * -(-w // 4)
     weights: list[Tensor] = []
-    for number, shape in enumerate([(settings.width, c, 3, 3), (settings.width, settings.width, 3, 3), (1, ends)]):
-        drawn = task.draws.uniform(f"input_iba critic {number}", *shape)[0].to(task.image)
-        weights += [(2 * drawn - 1) * settings.clip, drawn.new_zeros(shape[0])]
+    for number, shape in enumerate([(width, c, 3, 3), (width, width, 3, 3), (1, width * -(-h // 4) * -(-w // 4))]):
+        drawn = task.uniform(f"critic {number}", *shape)
+        weights += [(2 * drawn - 1) * clip, drawn.new_zeros(shape[0])]
     return weights
 
 
@@ -498,3 +404,238 @@ def criticised(weights: list[Tensor], features: Tensor) -> Tensor:
     a = F.leaky_relu(F.conv2d(features, first, b1, stride=2, padding=1), 0.2)
     a = F.leaky_relu(F.conv2d(a, second, b2, stride=2, padding=1), 0.2)
     return F.linear(a.flatten(1), last, b3).mean()
+
+
+def _passes(
+    *,
+    steps: int = 60,
+    samples: int = 10,
+    feature_steps: int = 10,
+    epochs: int = 4,
+    pool: int = 200,
+    critic_steps: int = 5,
+    **_: Any,
+) -> float:
+    # the critic looks at the first layers' forward pass alone; its own cost is small beside the network's
+    return (steps + feature_steps) * samples + epochs * pool * (0.5 + 1 / critic_steps)
+
+
+@estimator(
+    passes=_passes,
+    channels=False,
+    softmax=True,
+    kinds=WITH_PROBABILITIES,
+    prepare=prepare_input_iba,
+    default_layers=bottleneck_layers,
+    needs="convolutions; training images",
+    paper="Zhang et al. 2021",
+    formula="λ of λx + (1 − λ)ε minimising CE + β · mean KL to a generated prior",
+    fails="slow: one adversarial game per image; the prior depends on a short, noisy training",
+)
+@options_of(fit_mask)
+def input_iba(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    state: Mapping[str, Tensor],
+    *,
+    layer: LayerName | None = None,
+    beta: Positive = 1.0,
+    steps: Steps = 60,
+    lr: Positive = 1.0,
+    samples: Samples = 10,
+    sigma: Sigma = 1.0,
+    feature_beta: Positive = 20.0,
+    feature_steps: Steps = 10,
+    guide: Guide = "share",
+    images: Count = 1000,
+    **game: Any,
+) -> RawMaps:
+    """Share of each pixel that a bottleneck on the image lets through for the class, in [0, 1].
+
+    In three steps: a bottleneck at `layer` (see `iba`) finds the features that are needed; a generator learns a mask
+    on the image that leads to those features; a bottleneck on the image pays only for what it lets through beyond that
+    mask.
+
+    Three defaults are not the authors'. They take `epochs=20` for the second step: shorter here because one critic is
+    trained per image. They take `beta=20` for the third, on 224×224 images: it weighs the mean over all values, so
+    that on small images nothing at all would be worth its price. And the features to be imitated keep the share λ of
+    the first step here; `guide="capacity"` multiplies with the information in nats, as the released code does.
+    """
+    site = Site.of(model, state)
+    colour = state["colour_mean"].to(x).view(-1, 1, 1), state["colour_std"].to(x).view(-1, 1, 1)
+
+    def rows(x: Images, target: Labels, context: Context) -> Tensor:
+        features = site.features(x, target)
+        noise = noise_of("input_iba feature noise", context, samples)
+        capacity, alpha = fit_bottleneck(site, x, target, features, noise, Fit(feature_beta, feature_steps, lr))
+        through = capacity if guide == "capacity" else alpha.sigmoid()
+        start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
+        masks = []
+        for i in range(len(x)):  # image after image: each training has its own random streams
+            image, draws = (x[i] - colour[0]) / colour[1], context.draws[i : i + 1]
+            task = FeatureMatching(model, site.module, image, colour, features[i], through[i], draws)
+            masks.append(fit_mask(task, start[i], **game))
+        prior, noise = torch.stack(masks), noise_of("input_iba noise", context, samples)
+        alpha = fit_input_bottleneck(model, x, target, prior, colour, noise, Fit(beta, steps, lr, sigma))
+        return alpha.sigmoid().mean(1, keepdim=True)
+
+    return in_batches(rows, x, target, context, size=max(2, rows_for(x) // samples))
+
+
+# TAME: an attention branch trained on the features of a frozen network
+
+
+LARGEST = 56
+"""Side of the largest attention map; finer feature maps are brought down to it."""
+
+
+class Branch(nn.Module):
+    """Attention maps before the sigmoid, one per class, from feature maps of one to three layers."""
+
+    def __init__(self, channels: list[int], classes: int) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(nn.Conv2d(c, c, 1) for c in channels)
+        self.bns = nn.ModuleList(nn.BatchNorm2d(c) for c in channels)
+        self.fuser = nn.Conv2d(sum(channels), classes, 1)
+
+    def forward(self, maps: list[Tensor]) -> Tensor:
+        size = [min(side, LARGEST) for side in maps[0].shape[2:]]
+        layers = zip(maps, self.convs, self.bns, strict=True)
+        seen = [F.relu(norm(conv(a)) + a) for a, conv, norm in layers]
+        seen = [F.interpolate(a, size=size, mode="bilinear", align_corners=False) for a in seen]
+        fused: Tensor = self.fuser(torch.cat(seen, 1))
+        return fused
+
+
+def select_class(maps: Tensor, target: Labels) -> Tensor:
+    """Each image's map of its own class, (n, 1, h, w)."""
+    return maps[torch.arange(len(maps)), target][:, None]
+
+
+def train_branch(
+    model: nn.Module,
+    maps: list[FeatureMap],
+    train: Split,
+    seed: int,
+    *,
+    epochs: Annotated[int, Field(ge=1)] = 4,
+    lr: Positive = 0.005,
+    batch: Count = 32,
+    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9,
+    weight_decay: NonNegative = 5e-4,
+    ce: NonNegative = 1.5,
+    area: NonNegative = 2.0,
+    variation: NonNegative = 0.01,
+    images: Count = 4096,
+) -> Branch:
+    """A branch trained to keep the frozen model's own predictions, in evaluation mode."""
+    modules = [each.module for each in maps]
+    with torch.no_grad():
+        classes = forward(model, train.read(slice(0, 2)).to(device_of(model))).shape[1]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(seed, "tame initialisation"))
+        branch = Branch([each.shape[0] for each in maps], classes).train().to(device_of(model))
+    used = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
+    batches = list(_batches(len(used), batch, epochs, seed))
+    # Nesterov momentum on one cycle; biases learn twice as fast and do not decay
+    named = list(branch.named_parameters())
+    groups = [
+        {"params": [p for name, p in named if not name.endswith("bias")], "weight_decay": weight_decay},
+        {"params": [p for name, p in named if name.endswith("bias")], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)
+    rates = [lr, 2 * lr]
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rates, total_steps=len(batches), cycle_momentum=False)
+    for rows in batches:
+        x = train.read(used[rows]).to(device_of(model))
+        with torch.no_grad(), captured(*modules) as features:
+            labels = predicted_target(forward(model, x))
+        with torch.enable_grad():
+            masks = select_class(branch(features()), labels).sigmoid()
+            fine = F.interpolate(masks, size=x.shape[2:], mode="bilinear", align_corners=False)
+            parts = losses(forward(model, x * fine), labels, masks)
+            loss = ce * parts[0] + area * parts[1] + variation * parts[2]
+            optimiser.zero_grad()
+            loss.backward()
+        optimiser.step()
+        schedule.step()
+    return branch.eval().requires_grad_(False)
+
+
+def losses(scores: Tensor, labels: Labels, masks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross-entropy of the masked images, size of the masks, and their unevenness (border pixels count as edges)."""
+    area = (masks + 0.0005).pow(0.3).mean()
+    steps = masks.diff(dim=2).square().sum() + masks.diff(dim=3).square().sum()
+    border = masks[:, :, [0, -1]].square().sum() + masks[..., [0, -1]].square().sum()
+    return target_loss(scores, labels, "mean"), area, (steps + 0.3 * border) / (2 * len(masks))
+
+
+def _restored(state: Mapping[str, Tensor]) -> Branch:
+    weights = {name: value for name, value in state.items() if name != "places"}
+    channels = [len(weights[f"convs.{i}.weight"]) for i in range(len(state["places"]))]
+    with torch.device("meta"):
+        branch = Branch(channels, len(weights["fuser.weight"]))
+    branch.load_state_dict(weights, assign=True)
+    return branch.eval().requires_grad_(False)
+
+
+def _batches(n: int, size: int, epochs: int, seed: int) -> Iterator[Tensor]:
+    """Full batches in a new random order in every epoch; one batch of all where there are fewer images."""
+    order = generator(seed, "tame batches")
+    for _ in range(epochs):
+        rows = torch.randperm(n, generator=order)
+        yield from (rows[part] for part in spans(max(n - n % size, min(n, size)), size))
+
+
+def prepare_tame(
+    model: nn.Module, context: Context, *, layers: tuple[str, ...] | None = None, **options: Any
+) -> dict[str, Tensor]:
+    """The places of the layers among the model's modules, and the weights of the trained branch."""
+    train = context.training_images("tame")
+    with borrowed(model):
+        probe = train.read(slice(0, 2)).to(device_of(model))
+        maps = [named_feature_map(model, probe, name) for name in layers or ()] or pyramid(model, probe, 3)
+        maps.sort(key=lambda each: -each.shape[1] * each.shape[2])  # finest first
+        branch = train_branch(model, maps, train, context.draws.seed, **options)
+    names = [name for name, _ in model.named_modules()]
+    places = torch.tensor([names.index(each.name) for each in maps])
+    return {"places": places, **branch.state_dict()}
+
+
+@estimator(
+    passes=0.5,
+    channels=False,
+    softmax=True,
+    kinds=WITH_PROBABILITIES,
+    prepare=prepare_tame,
+    default_layers=pyramid_layers,
+    needs="convolutions; training images",
+    paper="Ntrougkas et al. 2022",
+    formula="attention map of the class, before the sigmoid",
+    fails="shows what a trained branch learned; the class predicted for black needs no pixels",
+)
+@options_of(train_branch)
+def tame(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    state: Mapping[str, Tensor],
+    *,
+    layers: tuple[LayerName, ...] | None = None,
+    **_: Any,
+) -> RawMaps:
+    """Attention of a branch that learned, on training images, which pixels keep the network's prediction.
+
+    Up to three layers are used, unless named: the deepest feature map of each of the three coarsest resolutions. The
+    branch learns to mask images so that the frozen network still predicts the same (`ce`), with small (`area`) and
+    smooth (`variation`) masks. The authors train on 1.3 million images with `epochs=8, lr=5e-5` (VGG-16) or `epochs=4,
+    lr=1e-4` (ResNet-50); the default rate is larger because small data sets give few steps. The losses of an image see
+    the mask of its own class; the released code mixes in those of all classes in the batch.
+    """
+    modules = list(model.modules())
+    with captured(*[modules[i] for i in state["places"].tolist()]) as features:
+        class_scores(model, channels_last(x), target)
+    attention = select_class(_restored(state).to(x.device)(features()), target)
+    return F.interpolate(attention, size=x.shape[2:], mode="bilinear", align_corners=False)
