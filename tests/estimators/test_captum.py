@@ -12,7 +12,7 @@ from torch import nn
 
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadOption, NotApplicable, UnknownName
-from uproar.estimators.captum import captum_entry
+from uproar.estimators.adapters import captum_entry
 from uproar.estimators.gradient import grad, grad_input, guided_backprop, ig
 from uproar.estimators.registry import Context
 from uproar.models.small import cnn_small
@@ -212,7 +212,7 @@ def test_without_captum_one_sentence_says_how_to_get_it(monkeypatch) -> None:
 
 def test_what_is_missing_is_said(model, x) -> None:
     entry = captum_entry("captum:GradientShap")
-    with pytest.raises(NotApplicable, match="training images are needed as baselines"):
+    with pytest.raises(NotApplicable, match="needs training images; give train="):
         entry.function(model, x, TARGET, Context(Draws.of(0, N)), **entry.bind())
     with pytest.raises(BadInput, match="many baselines"):
         run("captum:IntegratedGradients", model, x, baselines="train")

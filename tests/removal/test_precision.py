@@ -9,7 +9,7 @@ import torch
 import uproar
 from uproar.checks import map_values
 from uproar.errors import BadInput
-from uproar.estimators.map_files import StoredMaps
+from uproar.estimators.adapters import StoredMaps
 from uproar.scoring import score_all
 
 ORDER = torch.randperm(64, generator=torch.Generator().manual_seed(3))

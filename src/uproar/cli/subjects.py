@@ -184,7 +184,7 @@ def read_maps(files: list[str] | None) -> dict[str, dict[str, Tensor]]:
     import torch
 
     from uproar.arrays import read_arrays
-    from uproar.estimators.map_files import name_of
+    from uproar.estimators.adapters import name_of
 
     maps: dict[str, dict[str, Tensor]] = {}
     for file in files or ():

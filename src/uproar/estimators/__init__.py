@@ -1,9 +1,8 @@
 """Estimators by name, and chains of them: `(model, x, target) -> map`."""
 
-from uproar.estimators.captum import captum_entry
+from uproar.estimators.adapters import StoredMaps, captum_entry, maps_entry
 from uproar.estimators.chain import Chain, families, read_chain, require_maps
 from uproar.estimators.explain import explain_chains, prepare_states, raw_maps
-from uproar.estimators.map_files import StoredMaps, maps_entry
 from uproar.estimators.registry import Context, direct, estimator, estimators, register_function
 
 __all__ = [

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from uproar.errors import BadInput, BadOption
-from uproar.estimators.map_files import StoredMaps
 from uproar.estimators.registry import COMMON_NAMES, estimators, run
 from uproar.expression import Call, parse
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINE
 from uproar.types import Role
+
+if TYPE_CHECKING:
+    from uproar.estimators.adapters import StoredMaps
 
 Sign = Literal["none", "abs", "sq", "relu"]
 Channels = Literal["sum", "mean", "max"]

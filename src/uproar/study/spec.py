@@ -17,8 +17,7 @@ from uproar.data.registry import check_task
 from uproar.devices import check_name
 from uproar.errors import BadInput, UproarError, did_you_mean, plainly, unknown
 from uproar.estimators import Chain, read_chain
-from uproar.estimators.map_files import PREFIX as MAPS
-from uproar.estimators.map_files import name_of, path_in
+from uproar.estimators.adapters import MAPS, name_of, path_in
 from uproar.expression import Call, parse
 from uproar.extend import load_plugin
 from uproar.metrics.registry import CHECKS, read_checks, read_metric
