@@ -215,11 +215,11 @@ def _become(asked: dict, handles: list[int]) -> None:
     sys.argv = ["uproar", *asked["arguments"]]
     code = 70
     try:
-        from uproar.cli import console
+        from uproar.cli import screen
         from uproar.cli.app import main
 
-        console.output.__init__()  # type: ignore[misc]  # looks at the terminal it has now
-        console.errors.__init__(stderr=True)  # type: ignore[misc]
+        screen.output.__init__()  # type: ignore[misc]  # looks at the terminal it has now
+        screen.errors.__init__(stderr=True)  # type: ignore[misc]
         if asked["script"]:
             sys.path[0] = str(Path(asked["script"]).parent)
             runpy.run_path(asked["script"], run_name="__main__")

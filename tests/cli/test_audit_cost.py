@@ -68,11 +68,11 @@ def test_networks_are_retrained_only_where_that_was_asked_for(given, monkeypatch
     capsys.readouterr()
     assert _exit_code(["audit", "r", "--dry-run", "--jobs", "1"]) == 0
     said = capsys.readouterr().out
-    line = re.search(r"geometry: not asked: would retrain (\d+) networks, (?:about .+|less than a second);", said)
+    line = re.search(r"geometry: left out: would retrain (\d+) networks, (?:about .+|less than a second);", said)
     assert line and int(line[1]) == 4, said
-    assert "ask with --audits geometry." in said
+    assert "--audits geometry runs it." in said
     assert _exit_code(["audit", "r", "--dry-run", "--audits", "geometry", "--jobs", "1"]) == 0
-    assert "not asked" not in capsys.readouterr().out
+    assert "left out" not in capsys.readouterr().out
 
 
 def test_the_same_run_after_an_audit_keeps_it_on_the_page_and_another_study_says_that_it_does_not(given, capsys):
@@ -85,7 +85,7 @@ def test_the_same_run_after_an_audit_keeps_it_on_the_page_and_another_study_says
     assert [row["audit"] for row in json.loads(capsys.readouterr().out)["audits"]] == ["variation"]
     assert _exit_code(["run", *options, "--seeds", "2"]) == 0
     said = re.sub(r"\s+", " ", capsys.readouterr().err)
-    assert "leaves the page; uproar audit r --audits variation asks anew." in said
+    assert "leaves the page; uproar audit r --audits variation repeats them." in said
 
 
 def test_a_folder_of_scores_is_told_what_to_do_instead(tmp_path, capsys):

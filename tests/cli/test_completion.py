@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from uproar.cli.completion import complete_names, complete_runs, listed_names
+from uproar.cli.options import complete_names, complete_runs, listed_names
 
 PROGRAM = "import sys; from uproar.cli import main; sys.argv = ['uproar', *sys.argv[1:]]; main()"
 

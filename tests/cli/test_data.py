@@ -10,7 +10,7 @@ import pytest
 from tests.data.layouts import write_mnist, write_picture
 from tests.data.serving import serving
 from uproar.cli.app import _exit_code
-from uproar.cli.console import output
+from uproar.cli.screen import output
 from uproar.data import load
 from uproar.data.locations import CATALOGUE, RemoteFile, environment_roots, use_root
 from uproar.errors import BadInput

@@ -11,8 +11,8 @@ import pytest
 from typer.main import get_command
 
 from uproar.cli.app import _exit_code, app
-from uproar.cli.json_output import as_json
 from uproar.cli.ls import LISTED
+from uproar.cli.screen import as_json
 from uproar.statistics.design import BASELINES
 
 RUN = (

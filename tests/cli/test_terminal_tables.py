@@ -11,11 +11,10 @@ import pytest
 from rich.console import Console
 
 from tests.cli.printed import terminal_of
-from uproar.cli.completion import LISTINGS
 from uproar.cli.ls import Kind, ls
-from uproar.cli.print_results import print_findings
-from uproar.cli.print_tables import print_metric_tables, print_verdicts
-from uproar.cli.terminal_tables import table
+from uproar.cli.options import LISTINGS
+from uproar.cli.results import print_findings, print_metric_tables, print_verdicts
+from uproar.cli.screen import table
 from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
 
@@ -107,7 +106,7 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
     print_verdicts(type("Results", (), results))
     shown = console.file.getvalue()
     assert {"-23.6", "-31.0…-11.0", "0.032", "+12.3", "+10.0…+15.0", "<0.001"} <= words(shown)
-    assert "3 replicates." in " ".join(shown.split())
+    assert "3 seeds." in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= width
 
 

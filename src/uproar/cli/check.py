@@ -1,48 +1,42 @@
-"""`uproar check`: does my estimator keep the contract, does my metric recover known orders?"""
+"""`uproar check`: does my estimator keep the contract, does my metric recover known orders? `uproar new`: a commented
+file to begin from."""
 
 from __future__ import annotations
 
 import math
 import os
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
 from rich.markup import escape
 
-from uproar.cli.checks import check_folder
-from uproar.cli.completion import complete_names
-from uproar.cli.console import note, output, table
-from uproar.cli.json_output import add_to_json
-from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import Model, Plugins, flag, option
+from uproar.cli.options import Model, Plugins, argument, check_folder, complete_names, flag, load_plugins, option
 from uproar.cli.progress import watched
-from uproar.errors import BadInput
+from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, table
+from uproar.errors import BadInput, StoreError
+from uproar.paths import write_file
 from uproar.statistics.design import BASELINE
 from uproar.wording import counted
-
-if TYPE_CHECKING:
-    from uproar.results.recovery import JudgeRecovery
 
 
 def check(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE|NAME…",
-            help="my_method.py, my_metric.py, 'sg(grad)', deletion",
-            show_default=False,
+        argument(
+            "FILE|NAME…",
+            "my_method.py, my_metric.py, 'sg(grad)', deletion",
             autocompletion=complete_names("estimators", "metrics", "protocols"),
         ),
     ],
-    only: Annotated[str | None, option(takes="NAME", text="Only this one of a file", default="all")] = None,
+    only: Annotated[str | None, option("NAME", "Only this one of a file", default="all")] = None,
     model: Model = "cnn-small",
-    task: Annotated[str | None, option(takes="TASK", text="Test metrics on backdoors planted in this")] = None,
+    task: Annotated[str | None, option("TASK", "Test metrics on backdoors planted in this")] = None,
     plugin: Plugins = None,
-    full: Annotated[bool, flag("--full", text="Test metrics on all built-in tasks, not three", advanced=True)] = False,
-    jobs: Annotated[int, option(takes="N", text="Processes", default="1", advanced=True)] = 1,
+    full: Annotated[bool, flag("--full", "Test metrics on all built-in tasks, not three", advanced=True)] = False,
+    jobs: Annotated[int, option("N", "Processes", default="1", advanced=True)] = 1,
     out: Annotated[
-        Path, option(takes="FOLDER", text="Results of metrics are kept here", default="runs/check", advanced=True)
+        Path, option("FOLDER", "Results of metrics are kept here", default="runs/check", advanced=True)
     ] = Path("runs/check"),
 ) -> int:
     """Check an estimator's contract, or a metric on maps of known order.
@@ -50,20 +44,17 @@ def check(
     Exit code 1 if a clause of the contract is broken, or a metric ranks worse maps higher.
     """
     check_folder(out)
-    from uproar.extend import load_plugin  # torch loads slowly
-
-    for file in plugin or ():
-        load_plugin(file)
-    estimators, metrics = _named(what, only)
-    clauses = {name: _check_estimator(name, model) for name in estimators}
+    load_plugins(plugin)
+    estimators, metrics = named(what, only)
+    clauses = {name: check_estimator(name, model) for name in estimators}
     broken = [name for name, rows in clauses.items() if not all(row["holds"] for row in rows)]
     if estimators:
         add_to_json(clauses=[row for rows in clauses.values() for row in rows])
-    wrong = _check_metrics(metrics, task, model, full, jobs, out) if metrics else []
+    wrong = check_metrics(metrics, task, model, full, jobs, out) if metrics else []
     if broken or wrong:
         print_next("correct it, then the same command again (docs/add-an-estimator.md, docs/add-a-metric.md)")
         return 1
-    files = [*(plugin or ()), *filter(_is_file, what)]
+    files = [*(plugin or ()), *filter(is_file, what)]
     given = [word for file in files for word in ("--plugin", file)]
     compared = ",".join(dict.fromkeys([BASELINE, *estimators]))
     run = f"{command('run', *given, '--estimators', compared)} compares it with a random ranking" if estimators else ""
@@ -72,7 +63,7 @@ def check(
     return 0
 
 
-def _named(what: list[str], only: str | None) -> tuple[list[str], list[str]]:
+def named(what: list[str], only: str | None) -> tuple[list[str], list[str]]:
     """The estimators and the metrics among what is named, those of files included."""
     from uproar.expression import parse
     from uproar.extend import declared_in
@@ -81,7 +72,7 @@ def _named(what: list[str], only: str | None) -> tuple[list[str], list[str]]:
 
     found: tuple[list[str], list[str]] = [], []
     for name in what:
-        if _is_file(name):
+        if is_file(name):
             declared = declared_in(name)
             others = [f"the {kind} {one}" for kind, names in declared.items() for one in names]
             if not declared["estimator"] and not declared["metric"]:
@@ -96,14 +87,14 @@ def _named(what: list[str], only: str | None) -> tuple[list[str], list[str]]:
     return found
 
 
-def _is_file(what: str) -> bool:
+def is_file(what: str) -> bool:
     """Whether a file is meant, rather than an expression such as `sg(grad)` or `maps:FILE`."""
     text = what.partition("(")[0]
     named = Path(text).suffix in (".py", ".txt") or os.sep in text or Path(text).exists()
     return named and ":" not in text
 
 
-def _check_estimator(name: str, model: str) -> list[dict[str, object]]:
+def check_estimator(name: str, model: str) -> list[dict[str, object]]:
     """The clauses of the contract, and whether an estimator keeps each."""
     from uproar.estimators.contract import try_contract
 
@@ -123,7 +114,7 @@ def _check_estimator(name: str, model: str) -> list[dict[str, object]]:
     ]
 
 
-def _check_metrics(names: list[str], task: str | None, model: str, full: bool, jobs: int, out: Path) -> list[str]:
+def check_metrics(names: list[str], task: str | None, model: str, full: bool, jobs: int, out: Path) -> list[str]:
     """Say how well metrics recover known orders; those that rank worse maps higher."""
     from uproar.results.recovery import disagreements, judge_recoveries, trust
     from uproar.study.check import recovery_table
@@ -143,7 +134,22 @@ def _check_metrics(names: list[str], task: str | None, model: str, full: bool, j
         rewards = ["what is worse"] if one.turned else one.rewards
         shown.add_row(one.judge, f"{tau.value:.2f}", interval, trusted, ", ".join(one.blind), ", ".join(rewards))
     output.print(shown)
-    add_to_json(metrics=[_row(one) for one in found])
+    add_to_json(
+        metrics=[
+            {
+                "metric": one.judge,
+                **one.recovery.as_row("recovery", with_n=True),
+                "trusted": one.trusted,
+                "wrong_in_sign": one.turned,
+                "images_needed": one.needed,
+                "trainings_needed": one.replicates,
+                "blind_to": one.blind,
+                "rewards": one.rewards,
+                "by_kind": one.by_kind,
+            }
+            for one in found
+        ]
+    )
     sentences = [one.sentence for one in found]
     if task is not None and not found[0].single:
         known = [board for one in found if (board := trust(one.judge)) is not None]
@@ -153,16 +159,45 @@ def _check_metrics(names: list[str], task: str | None, model: str, full: bool, j
     return [one.judge for one in found if one.turned]
 
 
-def _row(one: JudgeRecovery) -> dict[str, object]:
-    """What is known of a metric, for programs."""
-    return {
-        "metric": one.judge,
-        **one.recovery.as_row("recovery", with_n=True),
-        "trusted": one.trusted,
-        "wrong_in_sign": one.turned,
-        "images_needed": one.needed,
-        "trainings_needed": one.replicates,
-        "blind_to": one.blind,
-        "rewards": one.rewards,
-        "by_kind": one.by_kind,
+STARTERS = Path(__file__).with_name("starters")
+"""The files; Python ones end in .txt, so that nothing imports them where they are."""
+
+
+class Kind(StrEnum):
+    """What can be begun."""
+
+    study = "study"
+    estimator = "estimator"
+    metric = "metric"
+
+
+DEFAULTS = {Kind.study: "study.toml", Kind.estimator: "my_method.py", Kind.metric: "my_metric.py"}
+
+
+def new(
+    kind: Annotated[Kind, argument("KIND", f"What to begin: {', '.join(Kind)}")],
+    file: Annotated[Path | None, argument("FILE", f"Where to write it, e.g. {', '.join(DEFAULTS.values())}")] = None,
+) -> int:
+    """Write a commented study, estimator or metric to begin from."""
+    target = Path(DEFAULTS[kind]) if file is None else file
+    (starter,) = STARTERS.glob(f"{kind}.*")
+    suffix = Path(DEFAULTS[kind]).suffix
+    if target.suffix != suffix:
+        raise BadInput(f"The file of a new {kind} ends in {suffix}, not {target.name!r}.")
+    if target.exists():
+        raise BadInput(f"{target} is there already: give another name, or remove it first.")
+    if not target.parent.is_dir():
+        raise BadInput(f"The folder {target.parent} is not there: make it first.")
+    try:
+        write_file(target, starter.read_text(encoding="utf-8").replace("FILE", str(target)).encode())
+    except OSError as error:
+        raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from None
+    add_to_json(kind=str(kind), file=target)
+    print_file(f"New {kind}", target)
+    steps = {
+        Kind.study: f"{command('run', target, '--dry-run')} says what would run",
+        Kind.estimator: f"{command('check', target)} checks it",
+        Kind.metric: f"{command('score', '--plugin', target, '--metrics', 'my_metric')} scores methods by it",
     }
+    print_next(steps[kind])
+    return 0

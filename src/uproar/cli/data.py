@@ -1,40 +1,35 @@
-"""`uproar data get` and `uproar data verify`."""
+"""`uproar data get` and `verify`, `uproar store verify` and `clean`: data sets, and the files behind runs."""
 
 from __future__ import annotations
 
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from uproar.cli.completion import complete_names
-from uproar.cli.console import errors, output, print_file
 from uproar.cli.interrupt import AGAIN, keeping
-from uproar.cli.json_output import add_to_json, with_json
-from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import Command, DataRoot, Group, flag
+from uproar.cli.options import DataRoot, Group, Trust, add_command, argument, complete_names, complete_runs, flag
 from uproar.cli.progress import Watch, watched
+from uproar.cli.screen import add_to_json, command, errors, json_wanted, note, output, print_file, print_next, table
 from uproar.data.locations import download_root
+from uproar.errors import BadInput, UproarError
+from uproar.paths import public
 
 if TYPE_CHECKING:
     from uproar.data.download import Listener
+    from uproar.store import Store
+    from uproar.study.spec import Study
 
 SHOWN = 10
-"""Unreadable pictures that are named; the others are counted."""
+"""Files that are named; the others are counted."""
 
 
-app = typer.Typer(help="Download and check data sets.", no_args_is_help=True, cls=Group)
-
-
-@app.command("get", cls=Command)
-@with_json
 def get_set(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="Data set, e.g. cifar10", show_default=False, autocompletion=complete_names("tasks")
-        ),
-    ],
+    name: Annotated[str, argument("NAME", "Data set, e.g. cifar10", autocompletion=complete_names("tasks"))],
     data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
@@ -43,23 +38,18 @@ def get_set(
 
     known = public_dataset(name)
     with watched(f"asking for {name}") as watch, keeping("What was downloaded is kept; " + AGAIN):
-        folder, note = get(known, download_root(), _listener(watch))
+        folder, note = get(known, download_root(), download_listener(watch))
     add_to_json(name=name, folder=folder, note=note)
     output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)
     print_next(f"{command('data', 'verify', name)} checks it; {command('run', '--task', name)} uses it")
     return 0
 
 
-@app.command("verify", cls=Command)
-@with_json
 def verify_set(
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="Data set, e.g. cifar10 or folder(root=photos)", autocompletion=complete_names("tasks")
-        ),
+        str, argument("NAME", "Data set, e.g. cifar10 or folder(root=photos)", autocompletion=complete_names("tasks"))
     ],
-    leave: Annotated[bool, flag("--leave-out", text="List unreadable pictures as left out of the set")] = False,
+    leave: Annotated[bool, flag("--leave-out", "List unreadable pictures as left out of the set")] = False,
     data_root: DataRoot = None,
 ) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""
@@ -93,7 +83,7 @@ def verify_set(
     return 1 if verification.faults else 0
 
 
-def _listener(watch: Watch) -> Listener:
+def download_listener(watch: Watch) -> Listener:
     """Shows files as they come, in megabytes, or in files where those are counted."""
     now, shown = "", None
 
@@ -109,3 +99,199 @@ def _listener(watch: Watch) -> Listener:
             shown(done, total)
 
     return listen
+
+
+def verify_store(
+    run: Annotated[
+        str,
+        argument("RUN", "Folder of a run, e.g. runs/digits, or a store: folder or URL", autocompletion=complete_runs),
+    ],
+    fix: Annotated[bool, flag("--fix", "Set damaged files aside: uproar run RUN regenerates them")] = False,
+    trust: Trust = False,
+) -> int:
+    """Read every file of a store and say which are damaged (exit code 1)."""
+    from uproar.store import set_aside
+    from uproar.store import verify_store as inventory_of
+
+    store, study = opened(run, trust)
+    with watched("verifying") as watch, keeping("Nothing was changed."):
+        inventory = inventory_of(store, watch.counting("files", "verifying"))
+    rows = [(kind, files, total) for kind, (files, total) in inventory.kinds().items()]
+    if inventory.leftovers:
+        rows.append(("set aside or unfinished", len(inventory.leftovers), sum(inventory.leftovers.values())))
+    shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
+    for kind, files, total in rows:
+        shown.add_row(kind, str(files), size_text(total))
+    output.print(shown)
+    add_to_json(
+        store=public(store.root),
+        kinds=[{"kind": kind, "files": files, "bytes": total} for kind, files, total in rows],
+        damaged=[{"file": name, "reason": reason} for name, reason in inventory.damaged.items()],
+    )
+    for name, reason in list(inventory.damaged.items())[:SHOWN]:
+        errors.print(f"[red]damaged[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
+    if len(inventory.damaged) > SHOWN:
+        errors.print(f"[red]damaged[/] and {len(inventory.damaged) - SHOWN} more.")
+    if not inventory.damaged:
+        output.print("Nothing is damaged.")
+        print_next(f"{command('store', 'clean', run)} lists what no run needs")
+        return 0
+    if fix:
+        set_aside(store, inventory)
+        output.print("They were set aside.")
+    again = f"{command('run', run)} regenerates them" if study is not None else "the next run regenerates them"
+    print_next(again if fix else f"{command('store', 'verify', run, '--fix')} sets them aside")
+    return 1
+
+
+@dataclass
+class StoreContent:
+    """A store: who uses it, and what of it may go."""
+
+    store: Store
+    runs: list[str] = field(default_factory=list)
+    studies: list[Study] = field(default_factory=list)
+    unreadable: str = ""
+    """Why nobody can say what a run of it needs."""
+    bytes: int = 0
+    removable: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def row(self) -> dict[str, object]:
+        """The store as a row of a table."""
+        sizes = {"bytes": self.bytes, "removable_bytes": sum(self.removable.values())}
+        return {"store": public(self.store.root), "runs": self.runs, **sizes, "removable": list(self.removable)}
+
+
+def clean_stores(
+    folder: Annotated[
+        str, argument("FOLDER", "A folder of runs, a run or a store", show_default="runs", autocompletion=complete_runs)
+    ] = "runs",
+    maps: Annotated[bool, flag("--maps", "Also maps that score, choose and explain keep to resume from")] = False,
+    yes: Annotated[bool, flag("--yes", "Remove without asking")] = False,
+    trust: Trust = False,
+    data_root: DataRoot = None,
+) -> int:
+    """Remove results that no run in a folder needs: of other settings, damaged, unfinished. Reports stay.
+
+    They are listed first, and nothing is removed before you agree. Not for stores that a run is writing into.
+    """
+    with watched("looking for runs") as watch, keeping("Nothing was removed."):
+        contents = stores_in(folder, trust)
+        for done, content in enumerate(contents, 1):
+            find_removable(content, maps)
+            watch.count(done, len(contents), "stores", doing="looking through")
+    note(*(f"{each.store.root} is left alone: {each.unreadable}" for each in contents if each.unreadable))
+    print_stores(folder, contents)
+    add_to_json(stores=[content.row for content in contents], removed=False)
+    files = sum(len(content.removable) for content in contents)
+    if not files:
+        output.print("Nothing to remove.")
+        return 0
+    output.print("Runs of other folders that use one of these stores may need it.", style="yellow", soft_wrap=True)
+    if not yes and (json_wanted() or not sys.stdin.isatty() or not typer.confirm("Remove them?")):
+        output.print("Nothing was removed; --yes removes without asking.")
+        return 0
+    for content in contents:
+        for name in content.removable:
+            content.store.backend.remove(name)
+    add_to_json(removed=True)
+    total = sum(sum(content.removable.values()) for content in contents)
+    output.print(f"Removed {files} files, {size_text(total)}.")
+    return 0
+
+
+def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:
+    """The store of a run with its study, or the store at an address without one."""
+    from uproar.store import MARKER, Store
+
+    if "://" not in run and (Path(run) / "run.json").exists():
+        from uproar.study.record import read_run  # torch loads slowly
+
+        study, place, _ = read_run(Path(run), trust=trust)
+        return Store(place), study
+    store = Store(run)
+    try:
+        store.backend.start(MARKER, 1)
+    except OSError:
+        raise BadInput(
+            f"{run} is neither the folder of a run nor a store: it has no run.json and no {MARKER}."
+        ) from None
+    return store, None
+
+
+def stores_in(folder: str, trust: bool) -> list[StoreContent]:
+    """Every store below a folder, and those that its runs use elsewhere; what a store holds is not searched."""
+    from uproar.store import MARKER
+
+    if "://" in folder:
+        return [StoreContent(opened(folder)[0])]
+    if not Path(folder).is_dir():
+        raise BadInput(f"{folder} is not a folder: name the one that holds your runs.")
+    contents: dict[str, StoreContent] = {}
+    runs: list[Path] = []
+    for place, below, files in os.walk(folder):
+        below.sort()
+        if MARKER in files:
+            contents[os.path.realpath(place)] = StoreContent(opened(place)[0])
+            below.clear()
+        elif "run.json" in files:
+            runs.append(Path(place))
+    for run in runs:
+        try:
+            store, study = opened(str(run), trust)
+        except UproarError as error:
+            for content in contents.values():  # it may use any of them
+                content.unreadable = str(error)
+            continue
+        place = store.root if "://" in store.root else os.path.realpath(store.root)
+        content = contents.setdefault(place, StoreContent(store))
+        content.runs.append(str(run))
+        content.studies += [study] if study is not None else []
+    return list(contents.values())
+
+
+def find_removable(content: StoreContent, maps: bool) -> None:
+    """Find out what a store holds, and what of it no run needs; of a store without runs only `maps` may go."""
+    from uproar.store import list_store
+    from uproar.study.audit import required_results
+
+    inventory = list_store(content.store)
+    content.bytes = sum(content.store.backend.sizes().values())
+    if content.unreadable:
+        return
+    content.removable = dict(inventory.leftovers)
+    needs = [required_results(study, content.store) for study in content.studies]
+    for item, size in inventory.items.items():
+        if not any(item in need for need in needs) if needs else maps:
+            content.removable[content.store.name(*item)] = size
+
+
+def print_stores(folder: str, contents: list[StoreContent]) -> None:
+    """A table of stores, and the names of some files that no run needs."""
+    shown = table(f"Stores in {folder}", "store", "used by", ">size", ">not needed")
+    for content in contents:
+        root = content.store.root
+        name = public(root) if "://" in root else os.path.relpath(root)
+        used_by = ", ".join(content.runs) or "no run: maps to resume from (--maps)"
+        not_needed = size_text(sum(content.removable.values()))
+        shown.add_row(escape(name), escape(used_by), size_text(content.bytes), not_needed)
+    output.print(shown)
+    names = [name for content in contents for name in content.removable]
+    for name in names[:SHOWN]:
+        output.print(f"  {escape(name)}", soft_wrap=True, highlight=False)
+    if len(names) > SHOWN:
+        output.print(f"  and {len(names) - SHOWN} more")
+
+
+def size_text(count: float) -> str:
+    """Bytes as people read them."""
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"
+
+
+data_app = typer.Typer(help="Download and check data sets.", no_args_is_help=True, cls=Group)
+add_command(data_app, get_set, "get")
+add_command(data_app, verify_set, "verify")
+store_app = typer.Typer(help="Check and clean the files behind runs.", no_args_is_help=True, cls=Group)
+add_command(store_app, verify_store, "verify")
+add_command(store_app, clean_stores, "clean")

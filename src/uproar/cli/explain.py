@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.markup import escape
 
-from uproar.cli.checks import check_file
-from uproar.cli.console import note, output, print_file, some, table
 from uproar.cli.interrupt import AGAIN, keeping
-from uproar.cli.json_output import add_to_json
-from uproar.cli.next_steps import command, open_page_hint, print_next
-from uproar.cli.options import flag, names, option, with_options
+from uproar.cli.network import Network
+from uproar.cli.options import check_folder, flag, load_plugins, names, option
 from uproar.cli.progress import watched
-from uproar.cli.subjects import Network
-from uproar.errors import BadInput
+from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, some, table
+from uproar.errors import BadInput, StoreError
+from uproar.paths import user_path
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,42 +26,31 @@ if TYPE_CHECKING:
     from uproar.study.subjects import ImageSet, Subject
 
 DEFAULT = ("saliency", "guided_backprop", "ig", "smoothgrad", "grad_cam")
-PICTURES = (".png", ".svg", ".html")
-ARRAYS = (".npz", ".safetensors")
 LIMIT, SHOWN = 64, 8
 """Images explained, if nobody says how many, and those in the picture; the array file has them all."""
 
 
-@with_options(network=Network)
 def explain(
     network: Network,
     estimators: Annotated[
-        list[str] | None, names(kind="estimators", text="uproar ls estimators", default="five usual")
+        list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="five")
     ] = None,
-    limit: Annotated[int, option(takes="N", text="At most so many images", default=str(LIMIT))] = LIMIT,
-    layers: Annotated[bool, flag("--layers", text="Instead list the network's layers")] = False,
-    out: Annotated[Path, option(takes="FILE", text="Picture: .png, .svg, .html", default="maps.png")] = Path(
-        "maps.png"
-    ),
-    save: Annotated[Path | None, option(takes="FILE", text="Maps as arrays: .npz or .safetensors")] = None,
+    limit: Annotated[int, option("N", "At most so many images", default=str(LIMIT))] = LIMIT,
+    layers: Annotated[bool, flag("--layers", "Instead list the network's layers")] = False,
+    out: Annotated[Path, option("FILE", "Picture: .png, .svg, .html", default="maps.png")] = Path("maps.png"),
+    save: Annotated[Path | None, option("FILE", "Maps as arrays: .npz or .safetensors")] = None,
     target: Annotated[
-        str,
-        option(
-            takes="predicted|label|N",
-            text="The class, label or component explained",
-            default="predicted",
-            advanced=True,
-        ),
+        str, option("predicted|label|N", "The class, label or component explained", default="predicted", advanced=True)
     ] = "predicted",
     store: Annotated[
-        str, option(takes="FOLDER|URL", text="Finished maps are kept here", default="runs/explain/store", advanced=True)
+        str, option("FOLDER|URL", "Finished maps are kept here", default="runs/explain/store", advanced=True)
     ] = "runs/explain/store",
 ) -> int:
     """Show the maps of several methods side by side, as a picture and as arrays."""
     network.check(limit, target)
     if layers:
-        return _list_layers(network)
-    _check_files(out, save)
+        return list_layers(network)
+    check_files(out, save)
     from uproar.checks import undefined_maps  # torch loads slowly
     from uproar.estimators import read_chain, require_maps
     from uproar.report.files import missing_libraries, require_libraries
@@ -72,14 +59,14 @@ def explain(
 
     if save is None:
         require_libraries("A picture of maps (with --save FILE arrays are written without one)")
-    network.load_plugins()
+    load_plugins(network.plugin)
     chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
     kept_maps, drawn = Store(store), not missing_libraries()
     with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
-        chosen = network.read(limit, kept_maps, watch)
-        subject = network.subject(chosen, target, watch)
+        images = network.read(limit, kept_maps, watch)
+        subject = network.subject(images, target, watch)
         (maps, quality, seen), left_out = with_applicable(
-            subject, chains, lambda some: _explained(subject, chosen, some, kept_maps, out if drawn else None, watch)
+            subject, chains, lambda some: explained(subject, images, some, kept_maps, out if drawn else None, watch)
         )
     note(*undefined_maps(maps), *left_out, *kept_maps.faults.take_notices())
     output.print(escape(quality.sentence), soft_wrap=True)
@@ -91,20 +78,26 @@ def explain(
     if drawn:
         print_file("Picture", out)
     if save is not None:
-        _save(save, maps, subject, chosen)
+        from uproar.arrays import write_arrays
+
+        tensors = {**maps, "images": subject.x, "targets": subject.target}
+        if images.labels is not None:
+            tensors["labels"] = images.labels
+        write_arrays(save, {name: a.numpy() for name, a in tensors.items()})
+        print_file("Arrays", save)
     scored = ["--maps", str(save)] if save else ["--estimators", ",".join(maps)]
     scored += [] if target == "predicted" else ["--target", target]
-    score = command("score", *network.words, *scored, "--limit", str(len(subject.x)))
-    print_next(open_page_hint(out), f"{score} judges these maps")
+    score = command("score", *network.words(), *scored, "--limit", str(len(subject.x)))
+    print_next(f"open {out}", f"{score} scores these maps")
     return 0
 
 
-def _list_layers(network: Network) -> int:
+def list_layers(network: Network) -> int:
     """The layers of a network with their shapes, and which of them methods take where none is named."""
     from uproar.estimators.layers import layer_candidates  # torch loads slowly
     from uproar.study.subjects import example_images
 
-    network.load_plugins()
+    load_plugins(network.plugin)
     named = (network.images, network.task, network.model, network.weights, network.classes, network.size)
     model, x = example_images(*named)
     candidates, refusals = layer_candidates(model.eval(), x)
@@ -117,25 +110,27 @@ def _list_layers(network: Network) -> int:
     output.print(shown)
     note(*(f"{family} has no default here: {reason}." for family, reason in refusals.items()))
     taken = next((each.name for each in candidates if "CAM" in each.default_of), "NAME")
-    print_next(command("explain", *network.words, "--estimators", f"grad_cam(layer={taken})"))
+    print_next(command("explain", *network.words(), "--estimators", f"grad_cam(layer={taken})"))
     return 0
 
 
-def _check_files(out: Path, save: Path | None) -> None:
+def check_files(out: Path, save: Path | None) -> None:
     """Refuse files that cannot be written."""
-    if out.suffix not in PICTURES:
-        raise BadInput(f"A picture ends in {', '.join(PICTURES)}, not {out.name!r}.")
-    if save is not None and save.suffix not in ARRAYS:
-        raise BadInput(f"--save writes {' or '.join(ARRAYS)}, not {save.name!r}.")
-    for written in (out, save):
-        if written is not None:
-            check_file(written)
+    if out.suffix not in (".png", ".svg", ".html"):
+        raise BadInput(f"A picture ends in .png, .svg, .html, not {out.name!r}.")
+    if save is not None and save.suffix not in (".npz", ".safetensors"):
+        raise BadInput(f"--save writes .npz or .safetensors, not {save.name!r}.")
+    for file in (out, save):
+        if file is not None:
+            if user_path(file).is_dir():
+                raise StoreError(f"Cannot write {file}: it is a folder; give the name of a file.")
+            check_folder(file.parent)
 
 
-def _explained(
+def explained(
     subject: Subject, images: ImageSet, chains: list[Chain], store: Store, out: Path | None, watch: Watch
 ) -> tuple[dict[str, Tensor], NetworkQuality, dict[str, list[str]]]:
-    """The maps of the images, of which some are drawn; how good the network is; by layer, who looks at it."""
+    """The maps of the images, of which some are drawn; how good the network is; by layer, the methods that use it."""
     from uproar.estimators.layers import chosen_layers
     from uproar.models.output_kind import assuming_output, logits_of
     from uproar.report.mapsheet import write_map_sheet  # plots load slowly
@@ -152,25 +147,14 @@ def _explained(
     known = one_class and bool(((labels >= 0) & (labels < outputs.shape[1])).all())  # type: ignore[operator]
     quality = quality_of(outputs, labels.numpy() if known else outputs.argmax(1), known, kind)  # type: ignore[union-attr]
     with assuming_output(kind):
-        chosen = {name: ", ".join(each) for name, each in chosen_layers(subject.model, subject.x, chains).items()}
+        layers = {name: ", ".join(each) for name, each in chosen_layers(subject.model, subject.x, chains).items()}
     if out is not None:
         classes = () if images.bench is None else images.bench.task.classes
         predictions = predictions_of(outputs[:SHOWN], subject.target.numpy()[:SHOWN], kind, classes)
-        captions = [f"{title}\n{one.words}" for title, one in zip(images.titles, predictions, strict=False)]
+        captions = [f"{title}\n{each.words}" for title, each in zip(images.titles, predictions, strict=False)]
         few = {name: a[:SHOWN].numpy() for name, a in maps.items()}
-        write_map_sheet(out, subject.x[:SHOWN].numpy(), few, captions, quality, chosen)
+        write_map_sheet(out, subject.x[:SHOWN].numpy(), few, captions, quality, layers)
     by_layer: dict[str, list[str]] = {}
-    for name, layer in chosen.items():
+    for name, layer in layers.items():
         by_layer.setdefault(layer, []).append(name)
     return maps, quality, by_layer
-
-
-def _save(file: Path, maps: dict[str, Tensor], subject: Subject, images: ImageSet) -> None:
-    """The maps as arrays, with the images, the classes explained and the labels."""
-    from uproar.arrays import write_arrays
-
-    tensors = {**maps, "images": subject.x, "targets": subject.target}
-    if images.labels is not None:
-        tensors["labels"] = images.labels
-    write_arrays(file, {name: a.numpy() for name, a in tensors.items()})
-    print_file("Arrays", file)

@@ -1,7 +1,4 @@
-"""What ends a command early: Ctrl-C, signals, a closed or full standard output. Each is a sentence and an exit code.
-
-A second Ctrl-C ends the program at once.
-"""
+"""What ends a command early: Ctrl-C, signals, a closed or full standard output. Each is a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -13,59 +10,58 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
+INTERRUPTED = 130
+"""The exit code of Ctrl-C."""
+BROKEN_PIPE = 141
+"""The exit code of a program that a closed pipe ended (128 + SIGPIPE)."""
+UNWRITABLE = 3
+NOTHING = "Nothing was kept."
+AGAIN = "the same command goes on from there."
+"""How a sentence on what was kept ends where the work can be resumed."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""SIGINT is Python's own: it arrives as KeyboardInterrupt."""
 
 
 class Terminated(BaseException):
     """A signal asked the program to end. Like KeyboardInterrupt it is no Exception: nothing may swallow it."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-    @property
-    def exit_code(self) -> int:
-        """What a shell reports of a program that the signal ended."""
-        return 128 + self.number
-
-    def __str__(self) -> str:
-        return f"Ended by {signal.Signals(self.number).name}."
+        super().__init__(f"Ended by {signal.Signals(number).name}.")
+        self.exit_code = 128 + number
 
 
-@contextlib.contextmanager
-def ending_signals() -> Iterator[None]:
-    """Meanwhile a signal that asks for the end raises `Terminated` instead of ending the process on the spot.
-
-    A signal that is ignored, as `nohup` has it, stays ignored. Only the main thread may ask for signals.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in ENDING}
-    taken = [number for number, handler in before.items() if handler == signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, _end)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, before[number])
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    raise KeyboardInterrupt
 
 
-def _end(number: int, _: FrameType | None) -> NoReturn:
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     for other in ENDING:  # one is enough: a second one must not break off the cleaning up
         signal.signal(other, signal.SIG_IGN)
     raise Terminated(number)
 
 
-INTERRUPTED = 130
-"""The exit code of Ctrl-C."""
-NOTHING = "Nothing was kept."
-AGAIN = "the same command goes on from there."
-"""How a sentence on what was kept ends where the work can be resumed."""
+@contextlib.contextmanager
+def orderly_end() -> Iterator[None]:
+    """Meanwhile the first Ctrl-C stops in order and the next one ends the process wherever it is, also afterwards;
+    signals that ask for the end raise `Terminated`.
+
+    A signal that is ignored, as `nohup` has it, stays ignored. Only the main thread may ask for signals.
+    """
+    handlers: dict[int, tuple[Any, Any]] = {number: (signal.SIG_DFL, _terminate) for number in ENDING}
+    handlers[signal.SIGINT] = (signal.default_int_handler, _interrupt)
+    if threading.current_thread() is not threading.main_thread():
+        handlers = {}
+    replaced = {number: pair for number, pair in handlers.items() if signal.getsignal(number) == pair[0]}
+    for number, (_, ours) in replaced.items():
+        signal.signal(number, ours)
+    try:
+        yield
+    finally:
+        for number, (before, ours) in replaced.items():
+            if number != signal.SIGINT or signal.getsignal(number) is ours:
+                signal.signal(number, before)
 
 
 _said: list[str] = []
@@ -74,7 +70,7 @@ _said: list[str] = []
 
 @contextlib.contextmanager
 def keeping(sentence: str | Callable[[], str]) -> Iterator[None]:
-    """Whoever stops what happens here is told what it leaves; the innermost of several is."""
+    """Whoever stops what happens here reads what it leaves; of several such blocks the innermost says it."""
     try:
         yield
     except (KeyboardInterrupt, Terminated):
@@ -84,33 +80,8 @@ def keeping(sentence: str | Callable[[], str]) -> Iterator[None]:
 
 
 def what_is_kept() -> str:
-    """What an interruption leaves, as `kept` said."""
+    """What an interruption leaves, as `keeping` said."""
     return _said.pop() if _said else NOTHING
-
-
-@contextlib.contextmanager
-def ending_at_second() -> Iterator[None]:
-    """Meanwhile the first Ctrl-C stops in order, and the next one ends the process wherever it is, also afterwards."""
-    own = threading.current_thread() is threading.main_thread()
-    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, _first)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGINT) is _first:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _first(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    raise KeyboardInterrupt
-
-
-BROKEN_PIPE = 141
-"""The exit code of a program that a closed pipe ended (128 + SIGPIPE)."""
-UNWRITABLE = 3
 
 
 def lost_output(error: BaseException) -> bool:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
 from typing import Any
 
 from uproar.audits import audits
-from uproar.cli.completion import LISTINGS
 from uproar.cli.ls import LISTED
+from uproar.cli.options import LISTINGS
 from uproar.data import tasks
 from uproar.estimators import estimators
 from uproar.estimators.registry import COMMON_NAMES
@@ -42,18 +41,52 @@ ROLES = {
 
 def tables_of(kind: str) -> list[Table]:
     """The tables that list everything of a kind, plug-ins included."""
-    return _TABLES[kind]()
+    registries = {"models": models, "fills": fills}
+    if kind in registries:
+        return [_entries(kind, registries[kind].values())]
+    if kind == "estimators":
+        by_role = [(title, [e for e in estimators.values() if e.facts.get("role") == r]) for r, title in ROLES.items()]
+        common = _table("common names", ["name", "what it is"], [list(pair) for pair in COMMON_NAMES.items()])
+        return [*(_entries(title, entries) for title, entries in by_role), common]
+    columns, rows = ["name", "what it is"], []
+    if kind == "tasks":
+        for entry in tasks.values():
+            parts = [f"{entry.summary} {str(entry.facts.get('images', '')).capitalize()}.".strip()]
+            parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
+            rows.append([entry.name, " ".join(parts)])
+    elif kind == "metrics":
+        columns = ["name", "better", "true to", "recovery", "what it is"]
+        for entry in metrics.values():
+            facts = entry.facts
+            span = f"From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}."
+            parts = [entry.summary, span, *([f"Needs {facts['needs']}."] if facts["needs"] else [])]
+            parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
+            better = "higher" if facts["higher_is_better"] else "lower"
+            rows.append([entry.name, better, facts.get("true_to", ""), _recovery(entry.name), " ".join(parts)])
+    elif kind == "protocols":
+        columns = ["name", "what it does", "better is", "true to", "recovery"]
+        for protocol in PROTOCOLS.values():
+            better = "higher accuracy" if protocol.higher_is_better else "lower accuracy"
+            rows.append([protocol.name, protocol.summary, better, protocol.true_to, _recovery(protocol.name)])
+    elif kind == "audits":
+        columns = ["name", "question", "options"]
+        for entry in audits.values():
+            parts = [entry.facts["question"], entry.summary]
+            parts += [f"Needs {entry.facts['needs']}."] if entry.facts["needs"] else []
+            rows.append([entry.name, " ".join(parts), _options(entry)])
+    elif kind == "recipes":
+        rows = [[entry.name, " ".join((entry.function.__doc__ or "").split())] for entry in recipes.values()]
+    elif kind == "claims":
+        columns = ["name", "what it says", "published"]
+        for claim in claims_named(tuple(papers_with_claims())):
+            rows.append([claim.name, f"{claim.says} ({claim.paper}, {claim.place})", claim.published])
+    else:
+        rows = [[name, summary(path.read_text(encoding="utf-8"))] for name, path in shipped_studies().items()]
+    return [_table(kind, columns, rows)]
 
 
 def _table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
     return {"title": title, "columns": columns, "rows": rows}
-
-
-def _estimators() -> list[Table]:
-    entries = estimators.values()
-    groups = {title: [entry for entry in entries if entry.facts.get("role") == role] for role, title in ROLES.items()}
-    common = _table("common names", ["name", "what it is"], [list(pair) for pair in COMMON_NAMES.items()])
-    return [*(_entries(title, group) for title, group in groups.items()), common]
 
 
 def _entries(title: str, entries: list[Entry]) -> Table:
@@ -62,91 +95,19 @@ def _entries(title: str, entries: list[Entry]) -> Table:
 
 
 def _options(entry: Entry) -> str:
-    return ", ".join(f"{name}={_default(p.default)}" for name, p in entry.options.items())
+    """The options of an entry with their defaults, as expressions read them."""
+    parts = []
+    for name, option in entry.options.items():
+        plain = option.default is None or isinstance(option.default, bool | int | float | str | tuple)
+        default = shown_value(option.default) if plain else str(option.default)
+        parts.append(f"{name}={'…' if option.default is inspect.Parameter.empty else default}")
+    return ", ".join(parts)
 
 
-def _default(value: object) -> str:
-    if value is inspect.Parameter.empty:
-        return "…"
-    if value is None or isinstance(value, bool | int | float | str | tuple):
-        return shown_value(value)
-    return str(value)
-
-
-def _tasks() -> list[Table]:
-    rows = []
-    for entry in tasks.values():
-        facts = [f"{entry.summary} {str(entry.facts.get('images', '')).capitalize()}.".strip()]
-        facts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
-        rows.append([entry.name, " ".join(facts)])
-    return [_table("tasks", ["name", "what it is"], rows)]
-
-
-def _metrics() -> list[Table]:
-    rows = []
-    for entry in metrics.values():
-        facts = entry.facts
-        lines = [f"{entry.summary} From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}."]
-        lines += [f"Needs {facts['needs']}."] if facts["needs"] else []
-        lines += [f"Options: {', '.join(entry.options)}."] if entry.options else []
-        better = "higher" if facts["higher_is_better"] else "lower"
-        rows.append([entry.name, better, facts.get("true_to", ""), _recovery(entry.name), " ".join(lines)])
-    return [_table("metrics", ["name", "better", "true to", "recovery", "what it is"], rows)]
-
-
-def _recovery(judge: str) -> str:
-    """How well a metric or protocol recovers known orders, with a mark where it is trusted."""
-    known = trust(judge)
+def _recovery(metric: str) -> str:
+    """How well a metric recovers known orders, with a mark where it is trusted."""
+    known = trust(metric)
     return "–" if known is None else f"{known.recovery.value:.2f}{' ✓' * known.trusted}".replace("-", "−")
-
-
-def _protocols() -> list[Table]:
-    rows = []
-    for protocol in PROTOCOLS.values():
-        better = "higher accuracy" if protocol.higher_is_better else "lower accuracy"
-        rows.append([protocol.name, protocol.summary, better, protocol.true_to, _recovery(protocol.name)])
-    return [_table("protocols", ["name", "what it does", "better is", "true to", "recovery"], rows)]
-
-
-def _audits() -> list[Table]:
-    rows = []
-    for entry in audits.values():
-        lines = [entry.facts["question"], entry.summary]
-        lines += [f"Needs {entry.facts['needs']}."] if entry.facts["needs"] else []
-        rows.append([entry.name, " ".join(lines), _options(entry)])
-    return [_table("audits", ["name", "question", "options"], rows)]
-
-
-def _recipes() -> list[Table]:
-    rows = [[entry.name, " ".join((entry.function.__doc__ or "").split())] for entry in recipes.values()]
-    return [_table("recipes", ["name", "what it is"], rows)]
-
-
-def _claims() -> list[Table]:
-    rows = [
-        [one.name, f"{one.says} ({one.paper}, {one.place})", one.published]
-        for one in claims_named(tuple(papers_with_claims()))
-    ]
-    return [_table("claims", ["name", "what it says", "published"], rows)]
-
-
-def _studies() -> list[Table]:
-    rows = [[name, summary(path.read_text(encoding="utf-8"))] for name, path in shipped_studies().items()]
-    return [_table("studies", ["name", "what it is"], rows)]
-
-
-_TABLES: dict[str, Callable[[], list[Table]]] = {
-    "estimators": _estimators,
-    "tasks": _tasks,
-    "models": lambda: [_entries("models", models.values())],
-    "fills": lambda: [_entries("fills", fills.values())],
-    "metrics": _metrics,
-    "protocols": _protocols,
-    "audits": _audits,
-    "recipes": _recipes,
-    "claims": _claims,
-    "studies": _studies,
-}
 
 
 def listings_text() -> str:

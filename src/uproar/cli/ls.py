@@ -9,14 +9,10 @@ from enum import StrEnum
 from importlib import metadata
 from typing import Annotated, Any
 
-import typer
 from rich.markup import escape
 
-from uproar.cli.completion import LISTINGS
-from uproar.cli.console import output, table
-from uproar.cli.json_output import add_to_json
-from uproar.cli.next_steps import print_next
-from uproar.cli.options import DataRoot, Plugins
+from uproar.cli.options import LISTINGS, DataRoot, Plugins, argument, load_plugins
+from uproar.cli.screen import add_to_json, output, print_next, table
 from uproar.data.locations import CATALOGUE, find
 
 
@@ -54,27 +50,34 @@ NEXT = {
 
 
 def ls(
-    kind: Annotated[
-        Kind | None, typer.Argument(metavar="KIND", help=f"What to list: {', '.join(Kind)}", show_default=False)
-    ] = None,
+    kind: Annotated[Kind | None, argument("KIND", f"What to list: {', '.join(Kind)}")] = None,
     plugin: Plugins = None,
     data_root: DataRoot = None,
 ) -> int:
     """List what there is, with options and defaults; versions, devices, data sets."""
-    if kind is None:
-        return _list_kinds(plugin or [])
     if kind is Kind.versions:
-        return _list_versions()
+        return list_versions()
+    if kind is None:
+        shown = table("uproar ls KIND", "kind", ">number", "for example")
+        counts = []
+        for each in LISTED:
+            names = [row[0] for listing in tables(each, plugin) for row in listing["rows"]]
+            counts.append({"kind": each.value, "number": len(names)})
+            shown.add_row(each.value, str(len(names)), escape(", ".join(names[:4])))
+        output.print(shown)
+        add_to_json(kinds=counts)
+        print_next("uproar ls estimators; uproar ls versions says what this machine has")
+        return 0
     entries: list[dict[str, str]] = []
-    for listing in _tables(kind.value, plugin or []):
+    for listing in tables(kind, plugin):
         columns, rows = listing["columns"], listing["rows"]
         if kind is Kind.tasks:
             columns = [columns[0], "where", *columns[1:]]
-            rows = [[name, _where(name), *rest] for name, *rest in rows]
-        names = [column.replace(" ", "_") for column in columns]
-        entries += [{"group": listing["title"], **dict(zip(names, row, strict=True))} for row in rows]
+            rows = [[name, place_of(name), *rest] for name, *rest in rows]
+        keys = [column.replace(" ", "_") for column in columns]
+        entries += [{"group": listing["title"], **dict(zip(keys, row, strict=True))} for row in rows]
         shown = table(listing["title"], *columns)
-        shown.columns[0].no_wrap = True
+        shown.columns[0].no_wrap = True  # names are copied into commands
         shown.columns[-1].min_width = max((len(word) for row in rows for word in row[-1].split()), default=0)
         for row in rows:
             shown.add_row(*map(escape, row))
@@ -84,44 +87,25 @@ def ls(
     return 0
 
 
-def _tables(kind: str, plugins: list[str]) -> list[dict[str, Any]]:
-    """The tables of a kind: from the file in the package, or from the registries if anything else adds to them."""
-    if not plugins and not _others_declare():
-        return list(json.loads(LISTINGS.read_text(encoding="utf-8"))[kind])
+def tables(kind: Kind, plugins: list[str] | None) -> list[dict[str, Any]]:
+    """The tables of a kind: from the file in the package, or from the registries if a plug-in adds to them."""
+    if not plugins and not any(group.startswith("uproar.") for group in metadata.entry_points().groups):
+        return list(json.loads(LISTINGS.read_text(encoding="utf-8"))[kind.value])
     from uproar.cli.listings import tables_of  # torch loads slowly
-    from uproar.extend import load_plugin
 
-    for file in plugins:
-        load_plugin(file)
-    return tables_of(kind)
+    load_plugins(plugins)
+    return tables_of(kind.value)
 
 
-def _others_declare() -> bool:
-    """Whether an installed package declares anything through an entry point."""
-    return any(group.startswith("uproar.") for group in metadata.entry_points().groups)
-
-
-def _where(task: str) -> str:
+def place_of(task: str) -> str:
+    """Where the files of a task are, if it needs any."""
     known = CATALOGUE.get(task)
-    place = None if known is None else find(known)
-    return "–" if known is None else "not found" if place is None else str(place)
+    if known is None:
+        return "–"
+    return str(find(known) or "not found")
 
 
-def _list_kinds(plugins: list[str]) -> int:
-    """What can be listed, with how many there are of each."""
-    shown = table("uproar ls KIND", "kind", ">number", "for example")
-    rows = []
-    for kind in LISTED:
-        names = [row[0] for listing in _tables(kind.value, plugins) for row in listing["rows"]]
-        rows.append({"kind": kind.value, "number": len(names)})
-        shown.add_row(kind.value, str(len(names)), escape(", ".join(names[:4])))
-    output.print(shown)
-    add_to_json(kinds=rows)
-    print_next("uproar ls estimators; uproar ls versions says what this machine has")
-    return 0
-
-
-def _list_versions() -> int:
+def list_versions() -> int:
     """What this installation and machine have: versions, threads, devices, data sets."""
     import torch
 

@@ -1,82 +1,143 @@
-"""Options that several commands share, and how `--help` shows them: the usual ones first, the others as "Advanced".
+"""How commands declare options: the usual ones first in `--help`, the others as "Advanced"; shells complete names.
 
-Nothing here imports torch: help is printed without it.
+Nothing here imports torch: help is printed without it, and names come from the listing in the package.
+
+uproar --install-completion                 # bash, zsh, fish or PowerShell, once
+uproar explain --estimators grad,sg(i<Tab>  # ig, input_x_gradient
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import fields
+import json
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
-from uproar.cli.completion import complete_names, complete_runs
+from uproar.cli.screen import print_json, split_list
 from uproar.data.locations import use_root
-from uproar.errors import BadInput
+from uproar.errors import BadInput, StoreError
+from uproar.paths import user_path
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
 
 ADVANCED = "Advanced"
+LISTINGS = Path(__file__).with_name("listings.json")
+"""What the package itself declares; written by `python -m uproar.cli.listings`, and a test says if it is old."""
+LONGEST_SUMMARY = 60
+"""Letters said of a name: the library that prints it breaks longer lines, which shells take for names."""
+
+
+@functools.cache
+def listed_names(kind: str) -> list[tuple[str, str]]:
+    """Every name of a kind, with what it is, which some shells show beside it."""
+    names = []
+    for table in json.loads(LISTINGS.read_text(encoding="utf-8"))[kind]:
+        for row in table["rows"]:
+            cells = dict(zip(table["columns"], row, strict=True))
+            summaries = (cells[c] for c in ("what it is", "what it does", "question", "what it says") if c in cells)
+            first = next(summaries, "").partition(". ")[0].rstrip(".")
+            names.append((row[0], textwrap.shorten(first, LONGEST_SUMMARY, placeholder=" …")))
+    return names
+
+
+def complete_names(*kinds: str) -> Callable[[str], list[tuple[str, str]]]:
+    """Offers names of some kinds for the last one of a list or of an expression.
+
+    >>> [name for name, _ in complete_names("metrics")("road,dele")][0]
+    'road,deletion'
+    """
+
+    def complete(incomplete: str) -> list[tuple[str, str]]:
+        before, last = re.fullmatch(r"(.*[,(\s])?(.*)", incomplete, re.DOTALL).groups(default="")  # type: ignore[union-attr]
+        known = [pair for kind in kinds for pair in listed_names(kind)]
+        return [(before + name, summary) for name, summary in known if name.startswith(last)]
+
+    return complete
+
+
+def complete_runs(incomplete: str) -> list[tuple[str, str]]:
+    """Offers folders that are runs or have some in them, below the current one or below what has been typed."""
+    start = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
+    folders = [
+        str(folder)
+        for place in ([start] if incomplete else [start, Path("runs")])
+        for folder in sorted(place.glob("*"))
+        if (folder / "run.json").is_file() or next(folder.glob("*/run.json"), None)
+    ]
+    return [(name, "") for name in dict.fromkeys(folders) if name.startswith(incomplete)]
+
+
+def _path(text: Any) -> Path:
+    """A path; the empty one, which Python takes for the current folder, is refused."""
+    if not str(text):
+        raise BadInput('A file or folder has a name, not "".')
+    return Path(text)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder for results that cannot be made or written to, before anything is computed."""
+    place = user_path(folder)
+    existing = next(each for each in (place, *place.parents) if os.path.lexists(each))
+    if not existing.is_dir():
+        what = "a file" if existing.is_file() else "a link that leads nowhere"
+        raise StoreError(f"Cannot write into {folder}: {existing} is {what}; choose another folder.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise StoreError(f"Cannot write into {folder}: {existing} is not yours to write to; choose another folder.")
+
+
+def check_run(folder: Path) -> None:
+    """Refuse a folder in which no run has left its record."""
+    from uproar.study.record import RECORD, no_run
+
+    if not (user_path(folder) / RECORD).is_file():
+        raise no_run(folder)
+
+
+def load_plugins(files: Iterable[str] | None) -> None:
+    """Load what the user's files declare."""
+    from uproar.extend import load_plugin  # torch loads slowly
+
+    for file in files or ():
+        load_plugin(file)
 
 
 def option(
-    *names: str, takes: str, text: str, default: str | None = None, advanced: bool = False, kind: str = "", **more: Any
+    takes: str, text: str, *names: str, default: str = "", advanced: bool = False, kind: str = "", **more: Any
 ) -> Any:
     """An option: the word for what it takes, what it does, what holds without it, names of which `kind` complete it."""
-    shown = "" if default is None else f"  [dim]\\[default: {escape(default)}][/]"
-    panel = ADVANCED if advanced else None
+    shown = f"  [dim]\\[default: {escape(default)}][/]" if default else ""
     more |= {"autocompletion": complete_names(kind)} if kind else {}
     more |= {"parser": _path} if takes == "FOLDER" else {}
+    panel = ADVANCED if advanced else None
     return typer.Option(
         *names, metavar=takes, help=escape(text) + shown, rich_help_panel=panel, show_default=False, **more
     )
 
 
-def _path(given: Any) -> Path:
-    """A path that was given; the empty one, which Python takes for the current folder, is refused."""
-    if not str(given):
-        raise BadInput('A file or folder has a name, not "".')
-    return Path(given)
+def names(kind: str, text: str, *flags: str, default: str = "", advanced: bool = False) -> Any:
+    """An option that lists names of a kind (as `uproar ls` has them), separated by commas or given several times."""
+    return option("A,B,…", text, *flags, default=default, advanced=advanced, kind=kind)
 
 
-def flag(name: str, *, text: str, advanced: bool = False) -> Any:
+def flag(name: str, text: str, advanced: bool = False) -> Any:
     """An option that takes no value."""
     return typer.Option(name, metavar="", help=escape(text), rich_help_panel=ADVANCED if advanced else None)
 
 
-def names(*names: str, kind: str, text: str, default: str | None = None, advanced: bool = False) -> Any:
-    """An option that lists names of a kind (as `uproar ls` has them), separated by commas or given several times."""
-    return option(*names, takes="A,B,…", text=text, default=default, advanced=advanced, kind=kind)
-
-
-def with_options(**groups: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A command with the fields of dataclasses as options, each in place of the parameter of that name."""
-
-    def changed(command: Callable[..., int]) -> Callable[..., int]:
-        parameters: list[inspect.Parameter] = []
-        for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            group = groups.get(parameter.name)
-            hints = {} if group is None else get_type_hints(group, include_extras=True)
-            if group is None:
-                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            for field in () if group is None else fields(group):
-                given = {"default": field.default, "annotation": hints[field.name]}
-                parameters.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, **given))
-
-        @functools.wraps(command)
-        def called(**given: Any) -> int:
-            made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
-            return command(**made, **given)
-
-        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return called
-
-    return changed
+def argument(takes: str, text: str, **more: Any) -> Any:
+    """What stands in a command line without an option before it."""
+    return typer.Argument(metavar=takes, help=text, **{"show_default": False, **more})
 
 
 class _PlainHelp:
@@ -100,86 +161,192 @@ class Group(_PlainHelp, TyperGroup):
     """A group of commands with plain help."""
 
 
+Json = Annotated[bool, flag("--json", "Print JSON for programs, and nothing else", advanced=True)]
+
+
+def add_command(app: typer.Typer, function: Callable[..., int], name: str = "", panel: str | None = None) -> None:
+    """Add a function to the program as a command with `--json`.
+
+    A parameter whose type is a dataclass stands for its fields, each an option.
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if not is_dataclass(parameter.annotation):
+            parameters.append(parameter.replace(kind=keyword))
+            continue
+        groups[parameter.name] = parameter.annotation
+        hints = get_type_hints(parameter.annotation, include_extras=True)
+        parameters += [
+            inspect.Parameter(field.name, keyword, default=field.default, annotation=hints[field.name])
+            for field in fields(parameter.annotation)
+        ]
+    parameters.append(inspect.Parameter("json", keyword, default=False, annotation=Json))
+
+    @functools.wraps(function)
+    def command(json: bool, **values: Any) -> int:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        return print_json(lambda: function(**values)) if json else function(**values)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app.command(name or function.__name__, cls=Command, rich_help_panel=panel)(command)
+
+
 def _use(folder: Path | None) -> Path | None:
     if folder is not None:
         use_root(folder)
     return folder
 
 
+ROOTS = "UPROAR_DATA, then ./data, then ~/.cache/uproar/data; downloads go to UPROAR_DATA or that cache"
+OUTPUTS = ("auto", "softmax", "sigmoid", "regression", "logit", "probability")
+NETWORK = "Network, or net.py:build"
+
 DataRoot = Annotated[
     Path | None,
-    option(
-        "--data-root",
-        takes="FOLDER",
-        text="Data sets are in this folder",
-        default="UPROAR_DATA, then ./data, then ~/.cache/uproar/data; downloads go to UPROAR_DATA or that cache",
-        advanced=True,
-        callback=_use,
-    ),
+    option("FOLDER", "Data sets are in this folder", "--data-root", default=ROOTS, advanced=True, callback=_use),
 ]
 """Where data sets are looked for first; worker processes get it through the environment."""
-RunFolder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FOLDER", help="Folder of a run, e.g. runs/digits", show_default=False, autocompletion=complete_runs
-    ),
-]
-Images = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="IMAGES", help="Folder of pictures or array file; else images of --task", show_default=False
-    ),
-]
-Weights = Annotated[str | None, option(takes="FILE", text="Its trained weights", default="train on --task")]
-Moved = Annotated[
-    str | None, option("--weights", takes="FILE", text="The run's weights, where they have moved", advanced=True)
-]
+RunFolder = Annotated[Path, argument("FOLDER", "Folder of a run, e.g. runs/digits", autocompletion=complete_runs)]
+Moved = Annotated[str | None, option("FILE", "The run's weights, where they have moved", "--weights", advanced=True)]
 Stored = Annotated[
     str | None,
     option(
+        "FOLDER|URL",
+        "The run's results, where they have moved, or with the password of their URL",
         "--store",
-        takes="FOLDER|URL",
-        text="The run's results, where they have moved, or with the password of their URL",
         advanced=True,
     ),
 ]
-Trust = Annotated[bool, flag("--trust", text="Run the Python files that the folder's study names", advanced=True)]
-Plugins = Annotated[list[str] | None, option(takes="FILE.py", text="Python file of your own estimators, metrics")]
-Task = Annotated[str, option(takes="NAME", text="uproar ls tasks", default="digits", kind="tasks")]
-NETWORK = "Network, or net.py:build"
-Model = Annotated[str, option(takes="NAME", text=NETWORK, default="cnn-small", kind="models")]
+Trust = Annotated[bool, flag("--trust", "Run the Python files that the folder's study names", advanced=True)]
+Images = Annotated[str | None, argument("IMAGES", "Folder of pictures or array file; else images of --task")]
+Task = Annotated[str, option("NAME", "Data set (uproar ls tasks)", default="digits", kind="tasks")]
+Model = Annotated[str, option("NAME", NETWORK, default="cnn-small", kind="models")]
+Weights = Annotated[str | None, option("FILE", "Its trained weights", default="train on --task")]
+PictureSize = Annotated[int | None, option("N", "Scale and crop pictures to N×N", "--size", default="no")]
+Plugins = Annotated[list[str] | None, option("FILE", "Python file with your own methods or metrics")]
 Classes = Annotated[
-    int | None,
-    option(takes="N", text="Number of classes, for images of your own", default="the model's", advanced=True),
+    int | None, option("N", "Number of classes, for images of your own", default="the model's", advanced=True)
 ]
-OUTPUTS = ("auto", "softmax", "sigmoid", "regression", "logit", "probability")
 OutputOption = Annotated[
-    str,
-    option(
-        "--output", takes="KIND", default="auto", text=f"What the model returns: {', '.join(OUTPUTS)}", advanced=True
-    ),
+    str, option("KIND", f"What the model returns: {', '.join(OUTPUTS)}", "--output", default="auto", advanced=True)
 ]
+Seed = Annotated[int, option("N", "Seed of the network and of all draws", default="0", advanced=True)]
 ScoredTarget = Annotated[
     str | None,
     option(
+        "predicted|label|N",
+        "The class, label or component that maps and scores follow",
         "--target",
-        takes="predicted|label|N",
-        text="The class, label or component that maps and scores follow",
         default="label, where there are labels",
         advanced=True,
     ),
 ]
-PictureSize = Annotated[int | None, option("--size", takes="N", text="Scale and crop pictures to N×N", default="no")]
-Seed = Annotated[int, option(takes="N", text="Seed of the network and of all draws", default="0", advanced=True)]
-Limit = Annotated[int, option(takes="N", text="At most so many images", default="500")]
-Jobs = Annotated[int | None, option(takes="N", text="Processes at a time", default="one per core")]
+Limit = Annotated[int, option("N", "At most so many images", default="500")]
+ScoreBudget = Annotated[str | None, option("TIME", "Stop after about 90s, 10m, 1h", "--budget")]
+Jobs = Annotated[int | None, option("N", "Processes at a time", default="one per core")]
 Slurm = Annotated[
     str | None,
     option(
-        takes="auto|KEY=VALUE,…",
-        text="Run on this SLURM cluster: partition, account, qos, constraint, exclude, time, memory, cpus, gpus, "
-        "workers, logs",
+        "auto|KEY=VALUE,…",
+        "Run on this SLURM cluster: partition, account, qos, constraint, exclude, time, memory, cpus, gpus, workers, "
+        "logs",
         advanced=True,
     ),
 ]
-RayAddress = Annotated[str | None, option(takes="auto|HOST:PORT", text="Run on this Ray cluster", advanced=True)]
+RayAddress = Annotated[str | None, option("auto|HOST:PORT", "Run on this Ray cluster", advanced=True)]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the command line puts in place of a study's settings; None leaves a setting as it is.
+
+    The defaults that help shows are those of the study that runs without a file.
+    """
+
+    task: Annotated[str | None, option("NAME", "Data set (uproar ls tasks)", default="digits", kind="tasks")] = None
+    model: Annotated[str | None, option("NAME", NETWORK, default="cnn-small", kind="models")] = None
+    estimators: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="ten")] = None
+    protocols: Annotated[
+        list[str] | None, names("protocols", "Metrics that retrain (uproar ls protocols)", default="usual")
+    ] = None
+    metrics: Annotated[
+        list[str] | None, names("metrics", "Metrics without training (uproar ls metrics)", default="none")
+    ] = None
+    seeds: Annotated[int | None, option("N", "Number of seeds: runs of everything", default="5")] = None
+    plugin: Plugins = None
+    limit: Annotated[int | None, option("N", "At most so many images per split", default="all", advanced=True)] = None
+    audits: Annotated[
+        list[str] | None,
+        names("audits", "Questions about the benchmark itself (uproar ls audits)", default="none", advanced=True),
+    ] = None
+    checks: Annotated[
+        list[str] | None,
+        names(
+            "metrics",
+            'Sanity and stability checks to run ("" for none)',
+            default="randomisation(order=whole), sensitivity_max(samples=1)",
+            advanced=True,
+        ),
+    ] = None
+    fractions: Annotated[
+        list[str] | None,
+        option(
+            "T,T,…",
+            "Shares of the pixels that ROAR and KAR remove or keep",
+            default="0.1, 0.3, 0.5, 0.7, 0.9",
+            advanced=True,
+        ),
+    ] = None
+    fill: Annotated[
+        str | None,
+        option("NAME", "What removed pixels become (uproar ls fills)", default="mean", kind="fills", advanced=True),
+    ] = None
+    recipe: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "How networks are trained (uproar ls recipes)",
+            default="SGD, one cycle",
+            kind="recipes",
+            advanced=True,
+        ),
+    ] = None
+    epochs: Annotated[int | None, option("N", "Epochs of every training", default="12", advanced=True)] = None
+    device: Annotated[
+        str | None, option("NAME", "Where networks run: auto, cpu, cuda, cuda:1, mps", default="auto", advanced=True)
+    ] = None
+    weights: Annotated[
+        str | None, option("FILE", "Trained weights of the base model", default="trained", advanced=True)
+    ] = None
+
+    def study(self, file: str | None) -> Study:
+        """A study by its file or name, changed; without one, the default study, named after its task."""
+        load_plugins(self.plugin)  # which may declare the study, or its recipe
+        from uproar.study.spec import Study, study_named
+
+        changed = self.applied(study_named(file) if file else Study())
+        if self.task is not None and file is None:
+            changed = changed.with_changes(name=re.sub(r"[^\w.-]+", "-", self.task.partition("(")[0]))
+        return changed
+
+    def applied(self, base: Study) -> Study:
+        """A study with these changes."""
+        lists = ("estimators", "protocols", "metrics", "checks", "audits")
+        changes: dict[str, Any] = {name: split_list(getattr(self, name)) for name in lists}
+        changes |= {name: getattr(self, name) for name in ("weights", "seeds", "device", "fill", "limit")}
+        changes |= {"tasks": self.task, "models": self.model, "plugins": self.plugin}
+        try:
+            texts = split_list(self.fractions)
+            changes["fractions"] = None if texts is None else [float(text) for text in texts]
+        except ValueError as error:
+            raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9 ({error}).") from None
+        if self.recipe is not None or self.epochs is not None:
+            from uproar.training.recipe import Recipe
+
+            recipe = base.recipe if self.recipe is None else Recipe.named(self.recipe)
+            changes["recipe"] = {**recipe.model_dump(), **({} if self.epochs is None else {"epochs": self.epochs})}
+        return base.with_changes(**changes)

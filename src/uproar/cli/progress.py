@@ -8,28 +8,38 @@ TERM=dumb). All commands show it the same way, on standard error.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, Progress, ProgressColumn
-from rich.table import Column
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
-from uproar.cli.console import errors
-from uproar.cli.terminal_tables import without_controls
+from uproar.cli.screen import errors, without_controls
 from uproar.remaining_time import Pace, duration
 
 if TYPE_CHECKING:
-    from uproar.study.progress import Listener
     from uproar.study.progress import Progress as State
     from uproar.study.subjects import Listener as MapListener
     from uproar.study.subjects import Piece
 
 FIRST, EVERY = 2.0, 10.0
 """Seconds until the first line where there is no terminal, and between lines."""
+
+
+def without_options(text: str) -> str:
+    """A text with the short names of what it speaks of.
+
+    >>> without_options("scoring by road(by=probability, fractions=[0.1, 0.45]), sg(grad, samples=3)")
+    'scoring by road, sg(grad)'
+    """
+    text = re.sub(r"(, *)?\b\w+=(\[[^\]]*\]|[^,()\[\]]*(\([^)]*\))?)", "", text)
+    return text.replace("(, ", "(").replace("()", "")
 
 
 class Watch:
@@ -48,7 +58,7 @@ class Watch:
         """As `say`; where lines are not drawn again, there is one at once."""
         self.say(doing)
         if not redrawn():
-            tell(self)
+            self.print()
 
     def count(
         self, done: float, total: float, unit: str, left: Callable[[], float | None] = lambda: None, doing: str = ""
@@ -61,16 +71,15 @@ class Watch:
     def counting(self, unit: str, doing: str = "", size: float = 1) -> Callable[[int, int], None]:
         """A listener for `(done, total)` of a loop whose rounds take alike; `size` of them are one unit."""
         self.say(doing)
-        pace, before, began = Pace(), -1, time.perf_counter()
+        first, began = -1, 0.0
 
         def listen(done: int, total: int) -> None:
-            nonlocal before, began
-            if before < 0:  # what is there at the first call was not done now
-                pace.expect([("", total - done)])
-            else:
-                pace.spent("", done - before, time.perf_counter() - began)
-            before, began = done, time.perf_counter()
-            self.count(done / size, total / size, unit, lambda: pace.left, doing)
+            nonlocal first, began
+            if first < 0:  # what is there at the first call was not done now
+                first, began = done, time.perf_counter()
+            rounds = done - first
+            left = (time.perf_counter() - began) / rounds * (total - done) if rounds else None
+            self.count(done / size, total / size, unit, lambda: left, doing)
 
         return listen
 
@@ -89,26 +98,54 @@ class Watch:
 
         return listen
 
+    def of_study(self, state: State) -> None:
+        """Show how far a run is, and where there is no terminal say it once more at the end."""
+        study = f"{state.study}: " if ": " in state.study else ""
+        ended = state.done == state.total
+        left = (lambda: None) if ended else (lambda: state.left)
+        self.count(
+            state.done, state.total, "cells", left, study + "; ".join(machine_lines(state) or map(str, state.running))
+        )
+        if ended and not redrawn():
+            self.counted += f" ({state.cached} were there already)" if state.cached else ""
+            self.doing, self.since = study.rstrip(": "), time.monotonic()
+            self.print()
+        if ended:
+            self.say("collecting the results")
+
     @property
-    def time(self) -> str:
-        """The time left, or how long it has taken where nobody knows."""
-        left = self.left()
-        if left is not None:
-            return f"{duration(left)} left"
-        spent = time.monotonic() - self.since
-        return f"{duration(spent)} so far" if spent >= FIRST else ""
+    def facts(self) -> tuple[str, str, str]:
+        """How much is done; the time left, or how long it has taken where nobody knows; what is being done."""
+        left, spent = self.left(), time.monotonic() - self.since
+        so_far = f"{duration(spent)} so far" if spent >= FIRST else ""
+        doing = without_controls(without_options(self.doing))
+        return self.counted, so_far if left is None else f"{duration(left)} left", doing
 
+    def print(self) -> None:
+        """As a line of its own."""
+        errors.print(", ".join(filter(None, self.facts)), soft_wrap=True, markup=False, highlight=False)
 
-class _Facts(ProgressColumn):
-    """One fact of a watch, asked whenever it is drawn."""
+    def print_now_and_then(self, ended: threading.Event) -> None:
+        """A line for every stage that lasts, and then every now and then."""
+        stage, last = 0.0, time.monotonic()
+        while not ended.wait(0.25):
+            now = time.monotonic()
+            due = FIRST if self.since != stage else EVERY
+            if now - max(last, self.since) >= due or now - last >= EVERY:
+                stage, last = self.since, now
+                self.print()
 
-    def __init__(self, watch: Watch, name: str, style: str, column: Column) -> None:
-        super().__init__(column)
-        self.watch, self.name, self.style = watch, name, style
-
-    def render(self, task: Any) -> Text:
-        task.completed, task.total = self.watch.share, 1.0 if self.watch.counted else None  # a bar, or a pulse
-        return Text(without_controls(str(getattr(self.watch, self.name))), self.style)
+    def __rich__(self) -> Table:
+        counted, left, doing = self.facts
+        line = Table.grid(padding=(0, 1), expand=True)
+        line.add_column()
+        line.add_column(no_wrap=True)
+        line.add_column(no_wrap=True, style="cyan")
+        line.add_column(no_wrap=True, style="dim", overflow="ellipsis", ratio=1)
+        pulse = not counted
+        bar = ProgressBar(1.0, self.share, 16, pulse, complete_style="green", finished_style="green")
+        line.add_row(bar, Text(counted), Text(left), Text(doing))
+        return line
 
 
 def redrawn() -> bool:
@@ -121,59 +158,17 @@ def watched(doing: str) -> Iterator[Watch]:
     """Show what is going on until the end of the block."""
     watch = Watch(doing)
     if redrawn():
-        columns = [
-            _Facts(watch, "counted", "", Column(no_wrap=True)),
-            _Facts(watch, "time", "cyan", Column(no_wrap=True)),
-            _Facts(watch, "doing", "dim", Column(no_wrap=True, overflow="ellipsis", ratio=1)),
-        ]
-        bar = BarColumn(16, complete_style="green", finished_style="green")
-        with Progress(bar, *columns, console=errors, transient=True, refresh_per_second=5, expand=True) as progress:
-            progress.add_task("", total=None)
+        with Live(watch, console=errors, transient=True, refresh_per_second=5):
             yield watch
         return
     ended = threading.Event()
-    teller = threading.Thread(target=_tell, args=(watch, ended), daemon=True)
-    teller.start()
+    printer = threading.Thread(target=watch.print_now_and_then, args=(ended,), daemon=True)
+    printer.start()
     try:
         yield watch
     finally:
         ended.set()
-        teller.join(timeout=EVERY)
-
-
-def _tell(watch: Watch, ended: threading.Event) -> None:
-    """A line for every stage that lasts, and then every now and then."""
-    shown, last = 0.0, time.monotonic()
-    while not ended.wait(0.25):
-        now = time.monotonic()
-        due = FIRST if watch.since != shown else EVERY
-        if now - max(last, watch.since) >= due or now - last >= EVERY:
-            shown, last = watch.since, now
-            tell(watch)
-
-
-def tell(watch: Watch) -> None:
-    """A stage as a line of its own."""
-    line = ", ".join(part for part in (watch.counted, watch.time, watch.doing) if part)
-    errors.print(line, soft_wrap=True, markup=False, highlight=False)
-
-
-def of_study(watch: Watch) -> Listener:
-    """A listener that shows how far a run is, and where there is no terminal says it once more at the end."""
-
-    def listen(state: State) -> None:
-        part = f"{state.study}: " if ": " in state.study else ""
-        doing = "; ".join(machine_lines(state) or map(str, state.running))
-        ended = state.done == state.total
-        watch.count(state.done, state.total, "cells", lambda: None if ended else state.left, part + doing)
-        if ended and not redrawn():
-            watch.counted += f" ({state.cached} were there already)" if state.cached else ""
-            watch.doing, watch.since = part.rstrip(": "), time.monotonic()
-            tell(watch)
-        if ended:
-            watch.say("collecting the results")
-
-    return listen
+        printer.join(timeout=EVERY)
 
 
 def machine_lines(state: State) -> list[str]:

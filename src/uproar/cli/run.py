@@ -1,68 +1,83 @@
-"""`uproar run`: run a study, or what is missing of it."""
+"""`uproar run` and `uproar audit`: run a study, or what is missing of it; check whether its benchmark misleads."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from rich.markup import escape
 
-from uproar.cli.checks import check_folder
-from uproar.cli.completion import complete_names, complete_runs
-from uproar.cli.console import note, output, split_list, table
 from uproar.cli.interrupt import AGAIN, keeping
-from uproar.cli.json_output import add_to_json
-from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import DataRoot, Jobs, RayAddress, Slurm, Trust, flag, option, with_options
-from uproar.cli.progress import of_study, watched
+from uproar.cli.options import (
+    Changes,
+    DataRoot,
+    Jobs,
+    Moved,
+    Plugins,
+    RayAddress,
+    RunFolder,
+    Slurm,
+    Stored,
+    Trust,
+    argument,
+    check_folder,
+    check_run,
+    complete_names,
+    complete_runs,
+    flag,
+    option,
+)
+from uproar.cli.options import names as names_option
+from uproar.cli.progress import watched
 from uproar.cli.report import written
-from uproar.cli.study_options import Changes
+from uproar.cli.screen import add_to_json, command, note, output, print_next, some, split_list, table
 from uproar.errors import BadInput
 from uproar.paths import public, public_command
 from uproar.remaining_time import about, duration, seconds_of
-from uproar.statistics.design import LEAST_REPLICATES
+from uproar.statistics.design import INTERIM_ANALYSES, LEAST_REPLICATES
 from uproar.wording import counted
 
 if TYPE_CHECKING:
+    from uproar.study.cost_estimate import AuditCost
     from uproar.study.spec import Study
 
+DryRun = Annotated[bool, flag("--dry-run", "Only say what would run and how long it takes")]
 
-@with_options(changes=Changes)
+
 def run(
     study: Annotated[
         str | None,
-        typer.Argument(
-            metavar="STUDY",
-            help="Study file, name (uproar ls studies) or folder of a run",
-            show_default=False,
+        argument(
+            "STUDY",
+            "Study file, name (uproar ls studies) or folder of a run",
             autocompletion=lambda incomplete: [*complete_names("studies")(incomplete), *complete_runs(incomplete)],
         ),
     ] = None,
     *,
     changes: Changes,
-    dry_run: Annotated[bool, flag("--dry-run", text="Only say what would run and how long it takes")] = False,
-    out: Annotated[Path | None, option(takes="FOLDER", text="The report goes here", default="runs/NAME")] = None,
+    dry_run: DryRun = False,
+    out: Annotated[Path | None, option("FOLDER", "The report goes here", default="runs/NAME")] = None,
     jobs: Jobs = None,
     until_decided: Annotated[
-        bool, flag("--until-decided", text="Add replicates (5, 8, 13, 20) only where verdicts are open", advanced=True)
+        bool, flag("--until-decided", "Add seeds (5, 8, 13, 20) only where verdicts are open", advanced=True)
     ] = False,
     budget: Annotated[
-        str | None, option(takes="TIME", text="Begin nothing new after so long: 90s, 30m, 2h", advanced=True)
+        str | None, option("TIME", "Begin nothing new after so long: 90s, 30m, 2h", advanced=True)
     ] = None,
     others: Annotated[
         list[str] | None,
         option(
+            "A,B,…",
+            "First copy the results of these runs or stores, e.g. other seeds made elsewhere",
             "--from",
-            takes="A,B,…",
-            text="First copy the results of these runs or stores, e.g. other seeds made elsewhere",
             advanced=True,
         ),
     ] = None,
     store: Annotated[
-        str | None,
-        option(takes="FOLDER|URL", text="Results go here, e.g. s3://bucket/study", default="OUT/store", advanced=True),
+        str | None, option("FOLDER|URL", "Results go here, e.g. s3://bucket/study", default="OUT/store", advanced=True)
     ] = None,
     ray: RayAddress = None,
     slurm: Slurm = None,
@@ -73,41 +88,37 @@ def run(
     from uproar.study.record import RECORD
 
     seconds = None if budget is None else seconds_of(budget)
-    if study is not None and (Path(study) / RECORD).is_file():
-        chosen, folder, root = _recorded(Path(study), changes, out, store, trust)
+    if study is not None and (Path(study) / RECORD).is_file():  # what is missing of a run
+        from uproar.study.record import read_run
+
+        recorded, root, _ = read_run(Path(study), changes.weights, store, trust)
+        chosen, folder = changes.applied(recorded), Path(study) if out is None else out
     else:
         chosen = changes.study(study)
-        folder = out if out is not None else Path("runs") / chosen.name
-        root = store if store is not None else str(folder / "store")
+        folder = Path("runs") / chosen.name if out is None else out
+        root = str(folder / "store") if store is None else store
     check_folder(folder)
     if until_decided:
-        from uproar.statistics.design import INTERIM_ANALYSES
-
-        replicates = INTERIM_ANALYSES[-1] if changes.seeds is None else None
-        chosen = chosen.with_changes(until_decided=True, seeds=replicates)
-    chosen = _with_audits(chosen, folder)
+        most = INTERIM_ANALYSES[-1] if changes.seeds is None else None
+        chosen = chosen.with_changes(until_decided=True, seeds=most)
+    chosen = with_earlier_audits(chosen, folder)
     chosen.check_files()
     if dry_run:
-        return _print_plan(chosen, root, jobs)
+        return print_plan(chosen, root, jobs)
     if len(chosen.seeds) < LEAST_REPLICATES and chosen.protocols:
-        given = counted(len(chosen.seeds), "replicate")
-        note(f"No verdicts from {given}, only curves: for those, give --seeds {LEAST_REPLICATES} or more.")
+        few = counted(len(chosen.seeds), "seed")
+        note(f"No verdicts from {few}, only curves: for those, give --seeds {LEAST_REPLICATES} or more.")
     if others:
-        _copy_results(split_list(others) or [], root, trust)
-    return _run(chosen, study, root, folder, jobs, ray, slurm, seconds)
+        from uproar.cli.data import opened
+        from uproar.store import Store, copy_results
+
+        sources = [opened(place, trust)[0] for place in split_list(others) or []]
+        with watched("copying results") as watch, keeping(f"What was copied is in {public(root)}; {AGAIN}"):
+            copy_results(sources, Store(root), watch.counting("results", "copying"))
+    return run_and_report(chosen, study, root, folder, jobs, ray, slurm, seconds)
 
 
-def _recorded(
-    folder: Path, changes: Changes, out: Path | None, store: str | None, trust: bool
-) -> tuple[Study, Path, str]:
-    """The study of a run, its folder and its store: what is missing of it is made."""
-    from uproar.study.record import read_run
-
-    study, root, _ = read_run(folder, changes.weights, store, trust)
-    return changes.applied(study), folder if out is None else out, root
-
-
-def _with_audits(study: Study, folder: Path) -> Study:
+def with_earlier_audits(study: Study, folder: Path) -> Study:
     """The study with the audits that `uproar audit` added to the same one, so that its page keeps them."""
     from uproar.study.record import read_record
 
@@ -122,11 +133,11 @@ def _with_audits(study: Study, folder: Path) -> Study:
     if all(before.get(name) == value for name, value in settings.items() if name not in ("audits", "resources")):
         return study.with_changes(audits=(*study.audits, *added))
     again = command("audit", folder, "--audits", ",".join(added))
-    note(f"The study is another one than that in {folder}: what audits found there leaves the page; {again} asks anew.")
+    note(f"The study differs from that in {folder}: what audits found there leaves the page; {again} repeats them.")
     return study
 
 
-def _print_plan(study: Study, root: str, jobs: int | None) -> int:
+def print_plan(study: Study, root: str, jobs: int | None) -> int:
     """Print what is still to be done and how long it would take on this machine; audits apart."""
     from uproar.store import Store
     from uproar.study.cost_estimate import estimate
@@ -144,24 +155,14 @@ def _print_plan(study: Study, root: str, jobs: int | None) -> int:
     todo = cost.cells - cost.cached - cost.skipped
     beside = " (audits not counted)" if study.audits else ""
     output.print(f"{cost.cells} cells{beside}: {cost.cached} in the store, {cost.skipped} do not apply, {todo} to do.")
-    output.print(f"{about(cost.seconds).capitalize()} with {count} process{'es' if count > 1 else ''}.")
+    output.print(f"{about(cost.seconds).capitalize()} with {counted(count, 'process', 'processes')}.")
     kinds = [{"kind": kind, "jobs": number, "seconds": seconds} for kind, (number, seconds) in cost.jobs.items()]
     add_to_json(study=study.name, **{**asdict(cost), "jobs": kinds})
     print_next("the same command without --dry-run runs it")
     return 0
 
 
-def _copy_results(places: list[str], root: str, trust: bool) -> None:
-    """Copy what runs or stores have into a store: results are named by their content, so that none can be mixed up."""
-    from uproar.cli.store import opened
-    from uproar.store import Store, copy_results
-
-    sources = [opened(place, trust)[0] for place in places]
-    with watched("copying results") as watch, keeping(f"What was copied is in {public(root)}; {AGAIN}"):
-        copy_results(sources, Store(root), watch.counting("results", "copying"))
-
-
-def _run(
+def run_and_report(
     study: Study,
     file: str | None,
     root: str,
@@ -169,12 +170,13 @@ def _run(
     jobs: int | None,
     ray: str | None,
     slurm: str | None,
-    limit_seconds: float | None,
+    budget: float | None,
 ) -> int:
     """Run what is missing, record the run in its folder, write and print its results."""
-    from uproar.cli.print_results import finish, print_results
-    from uproar.cli.subjects import compile_imputer
+    from uproar.cli.network import compile_imputer
+    from uproar.cli.results import finish, print_results, status_count
     from uproar.study.collect import environment
+    from uproar.study.executors import workers
     from uproar.study.progress import kept_in
     from uproar.study.record import earlier_facts, write_run  # torch loads slowly
     from uproar.study.sessions import run_to_end
@@ -183,40 +185,110 @@ def _run(
     text = file_named(file).read_text(encoding="utf-8") if file and not Path(file).is_dir() else None
     before = earlier_facts(folder)
     wall = before["wall"]
+    if ray is not None or slurm is not None:
+        executor = f"Ray cluster ({ray})" if ray is not None else f"SLURM through submitit ({slurm})"
+    else:
+        count = workers(jobs, study.device)
+        executor = "serial" if count == 1 else f"{count} processes"
     facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]]), **environment()}
-    facts |= {"wall": {**wall, "begun": wall["begun"] + 1}, "executor": _executor_name(jobs, ray, slurm, study.device)}
+    facts |= {"wall": {**wall, "begun": wall["begun"] + 1}, "executor": executor}
     with watched("planning") as watch, keeping(f"Finished cells are in {public(root)}; {AGAIN}"):
         compile_imputer(study.fill, study.metrics, watch)
         watch.say("planning")
-        listen = kept_in(folder, of_study(watch), lambda: write_run(folder, study, root, facts, text))
-        done = run_to_end(study, root, jobs, listen, ray, limit_seconds, slurm)
-    state, spent = done.progress, done.seconds
-    new = state.total - state.cached
+        listen = kept_in(folder, watch.of_study, lambda: write_run(folder, study, root, facts, text))
+        done = run_to_end(study, root, jobs, listen, ray, budget, slurm)
+    total, new, spent = done.progress.total, done.progress.total - done.progress.cached, done.seconds
     wall = {**facts["wall"], "seconds": round(wall["seconds"] + spent, 1), "ended": wall["ended"] + 1}
     facts |= {"seconds": round(spent, 1), "wall": wall}
     if not new and before["wall"]["ended"]:
         facts = before  # nothing was done: the record is that of who did it
-    with (
-        watched("drawing the report"),
-        keeping(f"All cells are kept; the report is written by: uproar report {folder}"),
-    ):
+    kept = f"All cells are kept; the report is written by: uproar report {folder}"
+    with watched("drawing the report"), keeping(kept):
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts, text)
         page = written(lambda: results.report(folder))
     note(*results.notices)
     print_results(results)
-    failed = int((results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum())
-    made = f"{failed} failed" if failed else f"{new} of them new"
-    output.print(f"{state.total} cells, {made}, in {duration(spent)}.")
+    failed = status_count(results, "failed")
+    output.print(f"{total} cells, {f'{failed} failed' if failed else f'{new} of them new'}, in {duration(spent)}.")
     return finish(results, page, folder)
 
 
-def _executor_name(jobs: int | None, ray: str | None, slurm: str | None, device: str) -> str:
-    if ray is not None:
-        return f"Ray cluster ({ray})"
-    if slurm is not None:
-        return f"SLURM through submitit ({slurm})"
+def audit(
+    folder: RunFolder,
+    names: Annotated[
+        list[str] | None, names_option("audits", "Audits (uproar ls audits)", "--audits", default="all")
+    ] = None,
+    dry_run: DryRun = False,
+    plugin: Plugins = None,
+    jobs: Jobs = None,
+    ray: RayAddress = None,
+    slurm: Slurm = None,
+    weights: Moved = None,
+    store: Stored = None,
+    trust: Trust = False,
+    data_root: DataRoot = None,
+) -> int:
+    """Check whether the benchmark misleads on a run, and add that to its report."""
+    check_run(folder)
+    from uproar.audits import audits  # torch and tables load slowly
+    from uproar.cli.results import finish, print_findings
     from uproar.study.executors import workers
+    from uproar.study.record import read_run, write_run
+    from uproar.study.sessions import run_to_end
 
-    count = workers(jobs, device)
-    return "serial" if count == 1 else f"{count} processes"
+    study, root, facts = read_run(folder, weights, store, trust)
+    study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))
+    chosen = tuple(some("--audits", names, audits))
+    count = workers(jobs, study.device)
+    planned = plan_audits(study, chosen, () if names is None else chosen, root, count)
+    add_to_json(planned=[asdict(cost) for cost in planned])
+    cells, seconds = sum(cost.cells for cost in planned), max(1, sum(cost.seconds for cost in planned))
+    time = f"at most about {duration(seconds)} with {counted(count, 'process', 'processes')}"
+    output.print(f"{counted(len(planned), 'audit')}: {cells} new cells, {time}.")
+    if dry_run or not planned:
+        if planned:
+            again = () if names is None else ("--audits", ",".join(chosen))
+            print_next(f"{command('audit', folder, *again)} runs them")
+        return 0
+    study = study.with_changes(audits=[cost.audit for cost in planned])
+    with watched("planning") as watch, keeping(f"Finished cells are in {public(root)}; {AGAIN}"):
+        done = run_to_end(study, root, jobs, watch.of_study, ray, slurm=slurm)
+        results = done.results.with_facts(facts)
+        write_run(folder, study, root, facts)
+        watch.say("drawing the report")
+        page = written(lambda: results.report(folder))
+    print_findings(results.findings)
+    return finish(results, page, folder)
+
+
+def plan_audits(
+    study: Study, chosen: Sequence[str], by_name: Sequence[str], root: str, workers: int
+) -> list[AuditCost]:
+    """The audits of the study and the chosen ones; a line for each with its cost is printed.
+
+    Where the study itself does not retrain, an audit that would is left out unless it is chosen by its name.
+    """
+    from uproar.store import Store
+    from uproar.study.cost_estimate import audit_costs, retrains
+
+    before = study.audits
+    study = study.with_changes(audits=(*[name for name in before if name not in chosen], *chosen))
+    costs: list[AuditCost] = []
+    with watched("planning and measuring the networks") as watch:
+        for cost in audit_costs(study, Store(root), workers):
+            costs.append(cost)
+            watch.count(len(costs), len(study.audits), "audits", doing="planning and measuring")
+    planned = [cost for cost in costs if retrains(study) or not cost.trainings or cost.audit in (*before, *by_name)]
+    for cost in costs:
+        if cost not in planned:
+            time = f"would retrain {cost.trainings} networks, {about(cost.seconds)}"
+            line = f"left out: {time}; --audits {cost.audit} runs it."
+        elif cost.refused:
+            line = f"does not apply here: {cost.refused}."
+        elif not cost.cells:
+            line = "nothing new to run."
+        else:
+            line = f"{cost.cells} new cells, at most about {duration(max(1, cost.seconds))}."
+        output.print(escape(f"  {cost.audit}: {line}"), soft_wrap=True)
+    return planned

@@ -1,72 +1,201 @@
-"""`uproar score`: all metrics of maps you have, or of estimators, on a fixed model; no retraining."""
+"""`uproar choose` and `uproar score`: which method to use for a network that you have; the metrics of its maps.
+
+Neither needs a study. A command that was not told where to write overwrites nothing of another question.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 
-from uproar.cli.checks import check_folder, default_folder, tell_other_folder
-from uproar.cli.console import note, output, print_file, some
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
-from uproar.cli.next_steps import command, open_page_hint, print_next
-from uproar.cli.options import Limit, ScoredTarget, flag, names, option, with_options
-from uproar.cli.print_answers import print_answers, print_headline
-from uproar.cli.print_results import add_scores_to_json
-from uproar.cli.print_tables import print_metric_tables
-from uproar.cli.progress import watched
+from uproar.cli.network import Network, compile_imputer, cut_maps, read_labels, read_maps
+from uproar.cli.options import Limit, ScoreBudget, ScoredTarget, check_folder, flag, load_plugins, names, option
+from uproar.cli.progress import Watch, watched
 from uproar.cli.report import written
-from uproar.cli.subjects import Network, compile_imputer, cut_maps, read_labels, read_maps
+from uproar.cli.results import add_scores_to_json, print_answers, print_metric_tables
+from uproar.cli.screen import command, note, output, print_file, print_next, some
 from uproar.errors import BadInput
-from uproar.paths import public_command
+from uproar.paths import public_command, user_path
 from uproar.remaining_time import duration, seconds_of
 from uproar.statistics.design import BASELINES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from uproar.cli.progress import Watch
     from uproar.estimators import Chain
+    from uproar.results.evaluator import EvaluatorBits
     from uproar.results.scores import Scores
     from uproar.store import Store
     from uproar.study.subjects import Subject
 
-FOLDER = Path("runs/score")
-"""Where scores go that were not told where; their maps are kept in its store, also by others with a number."""
 DEFAULT_METRICS = ("insertion", "deletion", "road")
 DEFAULT_ESTIMATORS = ("saliency", "ig", "smoothgrad")
-"""Scored beside all others unless told not to."""
 
 
-@with_options(network=Network)
+def free_folder(first: Path, line: str) -> Path:
+    """The first of `runs/score`, `runs/score-2`, … that holds nothing, or what the same command wrote before."""
+    question = line.replace(" --json", "")
+    for number in itertools.count(1):
+        folder = first if number == 1 else first.with_name(f"{first.name}-{number}")
+        file = user_path(folder) / "scores.json"
+        if not file.exists():
+            return folder
+        try:
+            facts = json.loads(file.read_text(encoding="utf-8"))
+            if str(facts["provenance"]["command"]).replace(" --json", "") == question:
+                return folder
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # it does not say whose it is
+    raise AssertionError("there are numbers enough")
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where a command writes its report, and the maps that it resumes from."""
+
+    command: str
+    folder: Path
+    taken: Path | None
+    """The usual folder, where it holds what another command found."""
+    maps: Path
+
+    @classmethod
+    def of(cls, usual: Path, out: Path | None) -> Destination:
+        """The folder that was named, or the usual one or one beside it; refused if it cannot be written to."""
+        line = public_command(["uproar", *sys.argv[1:]])
+        folder = free_folder(usual, line) if out is None else out
+        check_folder(folder)
+        return cls(line, folder, usual if out is None and folder != usual else None, (out or usual) / "store")
+
+    def kept(self) -> str:
+        """What is left of a command that was stopped: its maps, as far as there were any."""
+        return f"Finished maps are in {self.maps}; {AGAIN}" if (self.maps / "maps").is_dir() else NOTHING
+
+    def write(self, scores: Scores, seed: int) -> Path:
+        """Write the report of scores; its path."""
+        from uproar.report import write_scores  # tables and plots load slowly
+
+        facts = {"command": self.command, "seed": seed}
+        return written(lambda: write_scores(replace(scores, provenance=facts), self.folder))
+
+    def print(self, scores: Scores, page: Path, notices: Sequence[str], tables: bool) -> None:
+        """Print what was found, and where the report of it is."""
+        if self.taken is not None:
+            note(f"{self.taken} holds what another command found and is left as it is: this went to {self.folder}.")
+        note(*notices, *scores.notices)
+        add_scores_to_json(scores, page)
+        if scores.quality is not None:
+            output.print(escape(scores.quality.sentence), soft_wrap=True)
+        if tables:
+            print_metric_tables(scores)
+            output.print(f"{scores.forwards:,} images shown to the model.")
+        print_answers([scores.answer])
+        print_file("Report", page)
+
+
+def beside(name: str) -> Any:
+    """The option that names the folder of a report."""
+    default = f"runs/{name}; runs/{name}-2, … if that holds the results of another command"
+    return option("FOLDER", "The report goes here", default=default, advanced=True)
+
+
+def choose(
+    network: Network,
+    methods: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="ten")] = None,
+    train: Annotated[str | None, option("PATH", "Training images in class folders: more metrics")] = None,
+    limit: Limit = 500,
+    budget: ScoreBudget = None,
+    out: Annotated[Path | None, beside("choose")] = None,
+    target: ScoredTarget = None,
+) -> int:
+    """Say which attribution method to use for a network, and which ones not."""
+    began = time.perf_counter()  # loading torch is part of the time
+    network.check(limit, target)
+    destination = Destination.of(Path("runs/choose"), out)
+    seconds = None if budget is None else seconds_of(budget)
+    from uproar.estimators import read_chain  # torch loads slowly
+    from uproar.store import Store
+    from uproar.study.choose import METHODS, Chooser
+    from uproar.study.subjects import fine_tuner_of
+
+    load_plugins(network.plugin)
+    chosen, store = some("--methods", methods, METHODS), Store(destination.maps)
+    for name in chosen:
+        read_chain(name)  # a wrong name is refused before anything is computed
+    on_task = network.images is None
+    with watched("reading the images") as watch, keeping(destination.kept):
+        images = network.read(limit, store, watch, train, mixed=True)
+        subject, how = network.scored_subject(images, None, target, watch)
+        tuner = None if on_task else fine_tuner_of(subject, images, network.seed, store)
+        compile_imputer("linear", ("road",), watch)
+        share = None if seconds is None else seconds * (0.5 if on_task else 1.0)
+        how |= {"fine_tuner": tuner, "titles": images.titles, "budget": share, "tell": watch.say, "began": began}
+        chooser = Chooser(subject, chosen, store, **how)
+        scores = chooser.scores()
+        if on_task or train is not None:
+            task = network.task if on_task else training_task(train, subject.x.shape)
+            left = None if seconds is None else seconds - chooser.spent
+            scores = with_evaluators(scores, task, network, str(destination.maps), left, watch)
+        watch.say("drawing the report")
+        page = destination.write(scores, network.seed)
+    destination.print(scores, page, store.faults.take_notices(), tables=False)
+    output.print(f"It took {duration(time.perf_counter() - began)}.")
+    best = scores.answer.recommended
+    again = [*network.words(), *([] if target is None else ["--target", target])]
+    print_next(f"open {page}", f"{command('explain', *again, '--estimators', best[0])} shows its maps" if best else "")
+    return 0
+
+
+def training_task(train: str | None, shape: Sequence[int]) -> str | None:
+    """The task that an evaluator is trained on where images are one's own: a folder with a folder per class."""
+    if train is None or not Path(train).is_dir() or shape[2] != shape[3]:
+        return None
+    return f"folder(root={train!r}, size={shape[2]})".replace("'", '"')
+
+
+def with_evaluators(
+    scores: Scores, task: str | None, network: Network, store: str, budget: float | None, watch: Watch
+) -> Scores:
+    """The scores with those of evaluators for the same methods, where there is time and a task to train them on."""
+    from uproar.study.evaluations import evaluations_of
+
+    evaluations: Mapping[str, EvaluatorBits] = {}
+    if task is None:
+        why = "No evaluator was trained: it needs square pictures in a folder per class."
+    elif budget is not None and budget <= 0:
+        why = "No evaluator was trained: the time was over. The same command with a larger `--budget` trains them."
+    else:
+        watch.note("training evaluators")
+        methods = list(dict.fromkeys(scores.table["method"]))
+        named = (task, network.model, network.weights, methods, network.plugin or (), network.seed)
+        evaluations, why = evaluations_of(*named, store, budget, watch.of_study)
+    return replace(scores, evaluations=evaluations, notices=(*scores.notices, *([why] if why else [])))
+
+
 def score(
     network: Network,
-    maps: Annotated[list[str] | None, option(takes="FILE", text="Your own maps: .npz, .npy, .safetensors")] = None,
+    maps: Annotated[list[str] | None, option("FILE", "Your own maps: .npz, .npy, .safetensors")] = None,
     estimators: Annotated[
-        list[str] | None, names(kind="estimators", text="uproar ls estimators", default="three usual")
+        list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="three")
     ] = None,
-    metrics: Annotated[list[str] | None, names(kind="metrics", text="uproar ls metrics", default="usual ones")] = None,
+    metrics: Annotated[list[str] | None, names("metrics", "uproar ls metrics", default="usual ones")] = None,
     limit: Limit = 500,
-    budget: Annotated[str | None, option(takes="TIME", text="Stop after about 90s, 10m, 1h")] = None,
-    out: Annotated[
-        Path | None,
-        option(
-            takes="FOLDER",
-            text="The report goes here",
-            default="runs/score; runs/score-2, … if that holds the scores of another command",
-            advanced=True,
-        ),
-    ] = None,
+    budget: ScoreBudget = None,
+    out: Annotated[Path | None, beside("score")] = None,
     labels: Annotated[
         str | None,
         option(
-            takes="FILE",
-            text="Labels of the images: .npy, .npz or .safetensors",
+            "FILE",
+            "Labels of the images: .npy, .npz or .safetensors",
             default="those of the images, else what the model predicts",
             advanced=True,
         ),
@@ -74,80 +203,66 @@ def score(
     train: Annotated[
         str | None,
         option(
-            takes="PATH",
-            text="Training images with labels, for metrics that fine-tune the network: a folder per class, or an array "
-            "file",
+            "PATH",
+            "Training images with labels, for metrics that fine-tune the network: a folder per class, or an array file",
             default="those of the task",
             advanced=True,
         ),
     ] = None,
     target: ScoredTarget = None,
     no_baselines: Annotated[
-        bool, flag("--no-baselines", text=f"Without the baselines {', '.join(BASELINES)}", advanced=True)
+        bool, flag("--no-baselines", f"Without the baselines {', '.join(BASELINES)}", advanced=True)
     ] = False,
 ) -> int:
     """Score maps by metrics that need no retraining, with a report."""
     network.check(limit, target)
-    asked_by = public_command(["uproar", *sys.argv[1:]])
-    kept_maps = (FOLDER if out is None else out) / "store"
-    told, out = out, default_folder(FOLDER, asked_by) if out is None else out
-    check_folder(out)
+    destination = Destination.of(Path("runs/score"), out)
     from uproar.data.user_images import WAYS  # torch loads slowly
     from uproar.estimators import read_chain, require_maps
     from uproar.metrics.registry import fine_tuning_of
     from uproar.store import Store
     from uproar.study.subjects import fine_tuner_of, with_applicable
 
-    network.load_plugins()
+    load_plugins(network.plugin)
     asked = some("--metrics", metrics, DEFAULT_METRICS)
     fine_tuned = [name for name in asked if fine_tuning_of(name) is not None]
     if fine_tuned and network.images is not None and train is None:
-        raise BadInput(f"{fine_tuned[0]} asks a fine-tuned copy of the network: give --train, {WAYS}.")
+        raise BadInput(f"{fine_tuned[0]} uses a fine-tuned copy of the network: give --train, {WAYS}.")
     began, seconds = time.perf_counter(), None if budget is None else seconds_of(budget)
-    place = Store(kept_maps)
+    store = Store(destination.maps)
     given = read_maps(maps)
-    made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
-    own = [name for maps_of in given.values() for name in maps_of]
-    chains = require_maps([read_chain(name) for name in _with_baselines(made, own, not no_baselines)])
-    with watched("reading the images") as watch, keeping(_left(kept_maps)):
-        chosen = network.read(limit, place, watch, train)
-        arrays = cut_maps(given, chosen.x)
-        right = None if labels is None else read_labels(labels, chosen)
-        subject, how = network.scored_subject(chosen, right, target, watch)
+    ready = [name for maps_of in given.values() for name in maps_of]
+    methods = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
+    chains = require_maps([read_chain(name) for name in with_baselines(methods, ready, not no_baselines)])
+    with watched("reading the images") as watch, keeping(destination.kept):
+        images = network.read(limit, store, watch, train)
+        arrays = cut_maps(given, images.x)
+        known = None if labels is None else read_labels(labels, images)
+        subject, how = network.scored_subject(images, known, target, watch)
         epochs = watch.counting("epochs", f"fine-tuning {network.model}")
-        tune = fine_tuner_of(subject, chosen, network.seed, place, epochs)
+        tuner = fine_tuner_of(subject, images, network.seed, store, epochs)
         compile_imputer("mean", asked, watch)
-        how |= {"fine_tuner": tune if fine_tuned else None}
+        how |= {"fine_tuner": tuner if fine_tuned else None}
 
-        def scored(kept: list[Chain]) -> Scores:
-            return _in_rounds(subject, kept, arrays, asked, place, watch, seconds, began, how)
+        def scored(applicable: list[Chain]) -> Scores:
+            return score_in_rounds(subject, applicable, arrays, asked, store, watch, seconds, began, how)
 
-        scores, left_out = with_applicable(subject, chains, scored, () if own else BASELINES)
+        scores, left_out = with_applicable(subject, chains, scored, () if ready else BASELINES)
         scores = replace(scores, notices=(*left_out, *scores.notices))
         watch.say("drawing the report")
-        from uproar.report import write_scores  # tables and plots load slowly
-
-        facts = {"command": asked_by, "seed": network.seed}
-        page = written(lambda: write_scores(replace(scores, provenance=facts), out))
-    if told is None:
-        tell_other_folder(FOLDER, out)
-    note(*place.faults.take_notices(), *scores.notices)
-    add_scores_to_json(scores, page)
-    _print(scores)
-    print_answers([scores.answer])
-    print_headline(scores.answer)
-    print_file("Report", page)
+        page = destination.write(scores, network.seed)
+    destination.print(scores, page, store.faults.take_notices(), tables=True)
+    again = replace(network, answers="auto", seed=0).words()
     retrained = [chain.name for chain in chains if chain.role == "method" and chain.name in scores.maps]
-    again = replace(network, answers="auto", seed=0).words
-    asked_again = f"{command('run', *again, '--estimators', ','.join(retrained))} asks the same by retraining"
-    print_next(open_page_hint(page), asked_again if network.images is None and retrained else "")
+    run = command("run", *again, "--estimators", ",".join(retrained))
+    print_next(f"open {page}", f"{run} compares them by retraining" if network.images is None and retrained else "")
     return 0
 
 
-def _in_rounds(
+def score_in_rounds(
     subject: Subject,
     chains: list[Chain],
-    own: dict[str, Tensor],
+    ready: dict[str, Tensor],
     metrics: Sequence[str],
     store: Store,
     watch: Watch,
@@ -164,52 +279,36 @@ def _in_rounds(
     for n, following in zip(counts, (*counts[1:], images), strict=True):
         start, part = time.perf_counter(), first_images(subject, n)
         pieces = pieces_of(part, chains, store)
-        maps = {name: each[:n] for name, each in own.items()}
+        maps = {name: each[:n] for name, each in ready.items()}
         maps |= stored_maps(part, chains, store, watch.explaining(pieces, n), pieces)
-        listen = _counted(watch, n, len(maps))
-        scores = subject_scores(part, maps, chains, metrics, listen=listen, **how)
+        scores = subject_scores(part, maps, chains, metrics, listen=counted(watch, n * len(maps)), **how)
         expected = (time.perf_counter() - start) * following / n
         if budget is not None and n < images and time.perf_counter() - began + expected > budget:
-            said = f"Stopped after {n} of {images} images: the next round would take about {duration(expected)}."
-            return replace(scores, notices=(*scores.notices, said))
+            why = f"Stopped after {n} of {images} images: the next round would take about {duration(expected)}."
+            return replace(scores, notices=(*scores.notices, why))
     return scores
 
 
-def _counted(watch: Watch, images: int, methods: int) -> Callable[[str, int, int, float], None]:
+def counted(watch: Watch, total: int) -> Callable[[str, int, int, float], None]:
     """A listener that shows how many images have been scored by how many methods."""
     count, done = watch.counting("scores", "scoring"), 0
-    count(0, images * methods)
+    count(0, total)
 
     def listen(method: str, more: int, whole: int, seconds: float) -> None:
         nonlocal done
         done += more
-        count(done, images * methods)
+        count(done, total)
 
     return listen
 
 
-def _with_baselines(names: Sequence[str], given: Collection[str], wanted: bool) -> list[str]:
+def with_baselines(names: Sequence[str], given: Collection[str], wanted: bool) -> list[str]:
     """The estimators after the baselines, without which no number can be read; maps that are given keep their names.
 
-    >>> _with_baselines(["grad"], {"sobel"}, True), _with_baselines(["grad"], {}, False)
+    >>> with_baselines(["grad"], {"sobel"}, True), with_baselines(["grad"], {}, False)
     (['random', 'centre', 'brightness', 'block_random', 'grad'], ['grad'])
     """
     twice = next((name for name in names if name in given), None)
     if twice is not None:
         raise BadInput(f"There are maps called {twice!r} and an estimator of that name: give the maps another name.")
     return list(dict.fromkeys([*(name for name in BASELINES if wanted and name not in given), *names]))
-
-
-def _left(store: Path) -> Callable[[], str]:
-    """What is left of scores that were stopped: their maps, as far as there were any."""
-    return lambda: (
-        f"Finished maps are in {store}, scores are not kept; {AGAIN}" if (store / "maps").is_dir() else NOTHING
-    )
-
-
-def _print(scores: Scores) -> None:
-    """How good the network is, and a table per metric."""
-    if scores.quality is not None:
-        output.print(escape(scores.quality.sentence), soft_wrap=True)
-    print_metric_tables(scores)
-    output.print(f"{scores.forwards:,} images shown to the model.")

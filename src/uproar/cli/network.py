@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from uproar.cli.console import note
 from uproar.cli.options import (
     OUTPUTS,
     Classes,
@@ -21,6 +20,7 @@ from uproar.cli.options import (
     Task,
     Weights,
 )
+from uproar.cli.screen import note
 from uproar.errors import BadInput, BadOption, BadShape
 
 if TYPE_CHECKING:
@@ -55,22 +55,14 @@ class Network:
             if value is not None and value < 1:
                 raise BadInput(f"{name} must be at least 1, not {value}.")
         if self.size is not None and self.images is None:
-            raise BadInput(
-                f"--size scales pictures given as IMAGES; a task has an option: folder(root=…, size={self.size})."
-            )
+            there = f"a task has an option: folder(root=…, size={self.size})"
+            raise BadInput(f"--size scales pictures given as IMAGES; {there}.")
         if self.classes is not None and self.images is None:
             raise BadInput("--classes goes with images of your own: a task says itself how many classes it has.")
         if self.answers not in OUTPUTS:
             raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {self.answers!r}.")
         if target not in (None, "predicted", "label") and not target.isdigit():
             raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
-
-    def load_plugins(self) -> None:
-        """Load what the user declares."""
-        from uproar.extend import load_plugin  # torch loads slowly
-
-        for file in self.plugin or ():
-            load_plugin(file)
 
     def read(self, limit: int, store: Store, watch: Watch, train: str | None = None, mixed: bool = False) -> ImageSet:
         """The user's own images, `mixed` by lot if wanted, or without any those of the task; notes are printed."""
@@ -120,7 +112,6 @@ class Network:
         output = kind if kind != "softmax" else self.answers
         return subject, {"labelled": chosen == "label", "seed": self.seed, "output": output}
 
-    @property
     def words(self) -> list[str]:
         """The words of a command line that name the same again, as far as they are not the defaults."""
         words = [] if self.images is None else [self.images]
@@ -146,11 +137,10 @@ def compile_imputer(fill: str, metric_names: Iterable[str], watch: Watch) -> Non
     from uproar.removal.linear import warm_up
 
     fills = [fill]
-    for name in metric_names:
-        call = parse(name)
+    for call in map(parse, metric_names):
         default = metrics[call.name].options.get("fill")
         fills.append(str(dict(call.options).get("fill", default.default if default else "mean")))
-    if any(parse(one).name == "linear" for one in fills):
+    if any(parse(name).name == "linear" for name in fills):
         watch.say("making the linear imputer ready (compiled once per installation)")
         warm_up()
 
