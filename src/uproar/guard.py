@@ -22,12 +22,19 @@ from uproar.errors import SideEffect
 from uproar.plugins import check_local_imports
 from uproar.seeds import Draws, generators_used, seeded_generators
 
-HOOKS = (
-    *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
-    *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
-    *("_state_dict_hooks", "_load_state_dict_pre_hooks"),
-)
-"""Where a module keeps its hooks."""
+
+def _hook_tables() -> tuple[str, ...]:
+    holder = nn.Module()
+    holder.add_module("layer", nn.Identity())
+    holder.register_parameter("weight", nn.Parameter(torch.zeros(1)))
+    holder.register_buffer("buffer", torch.zeros(1))
+    return tuple(name for name, table in vars(holder).items() if isinstance(table, dict) and not table)
+
+
+TABLES = tuple(name for name, table in vars(nn.Module()).items() if isinstance(table, dict))
+"""The attributes where a module keeps its layers, weights, buffers and hooks, whatever this torch calls them."""
+HOOKS = _hook_tables()
+"""Those for hooks: empty in a module that has one of everything else."""
 
 _seed: ContextVar[int] = ContextVar("seed of the global generators", default=0)
 _habits: ContextVar[list[str] | None] = ContextVar("what functions changed beside the network", default=None)
@@ -61,7 +68,15 @@ def guarded_call(
         with torch.inference_mode(False), torch.enable_grad(), seeded_generators(_seed.get()):
             copies, named = [private_copy(value) for value in given], private_copy(options)
             answer = function(*copies, **named)
-            _note_habits([*zip(copies, given, strict=True), (named, options)])
+            names = _habits.get()
+            if names is not None:
+                pairs = [*zip(copies, given, strict=True), (named, options)]
+                seen = {
+                    "its inputs": any(is_altered(*pair) for pair in pairs),
+                    "the gradient mode of torch": not torch.is_grad_enabled(),
+                    "the global random generators": generators_used(_seed.get()),
+                }
+                names += [name for name, holds in seen.items() if holds and name not in names]
     finally:
         if state is not None:
             changed = state.restore()
@@ -86,69 +101,60 @@ def seeded_with(seed: int) -> Iterator[None]:
 def recording_habits() -> Iterator[list[str]]:
     """The names of what functions of the user change inside beside the network; used by the contract of estimators."""
     names: list[str] = []
-    before = torch.get_default_dtype(), torch.get_num_threads()
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     token = _habits.set(names)
     try:
         yield names
     finally:
         _habits.reset(token)
-        if torch.get_default_dtype() != before[0]:
-            torch.set_default_dtype(before[0])
-            names.append("the default dtype of torch")
-        if torch.get_num_threads() != before[1]:
-            torch.set_num_threads(before[1])
-            names.append("the number of threads of torch")
-
-
-def _note_habits(pairs: Sequence[tuple[Any, Any]]) -> None:
-    names = _habits.get()
-    if names is None:
-        return
-    seen = {
-        "its inputs": any(is_altered(*pair) for pair in pairs),
-        "the gradient mode of torch": not torch.is_grad_enabled(),
-        "the global random generators": generators_used(_seed.get()),
-    }
-    names += [name for name, holds in seen.items() if holds and name not in names]
+        names += ["the default dtype of torch"] * (torch.get_default_dtype() != dtype)
+        names += ["the number of threads of torch"] * (torch.get_num_threads() != threads)
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
 
 
 class ModelState:
     """Weights, buffers, layers, modes and hooks of a network when it was noted."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self.layers = [(module, dict(module._modules), module.training) for module in model.modules()]
-        tables = [vars(module).get(name) for module, _, _ in self.layers for name in HOOKS]
-        self.hooks = [(table, dict(table)) for table in tables if isinstance(table, dict)]
+        self.modes = [(module, module.training) for module in model.modules()]
+        tables = [(module, name, vars(module).get(name)) for module, _ in self.modes for name in TABLES]
+        self.tables = [(module, name, table, dict(table)) for module, name, table in tables if isinstance(table, dict)]
         tensors = [*model.named_parameters(), *model.named_buffers()]
         self.tensors = [(name, tensor, tensor.detach().clone(), tensor.requires_grad) for name, tensor in tensors]
 
     def restore(self) -> list[str]:
         """Put everything back that has changed since; what had, in words."""
-        seen: dict[str, list[str]] = {}
-        for module, layers, training in self.layers:
-            if dict(module._modules) != layers:
-                seen.setdefault("its layers were exchanged", []).append(type(module).__name__)
-                module._modules.clear()
-                module._modules.update(layers)
+        changes: dict[str, list[str]] = {}
+        for module, name, table, before in self.tables:
+            if [*map(id, table.values())] == [*map(id, before.values())] and [*table] == [*before]:
+                continue
+            if name in HOOKS:
+                changes.setdefault("hooks were left on it", [])
+            elif any(isinstance(value, nn.Module) for value in [*table.values(), *before.values()]):
+                changes.setdefault("its layers were exchanged", []).append(type(module).__name__)
+            else:
+                changes.setdefault("its weights or buffers changed", []).extend(sorted({*table, *before}))
+            table.clear()
+            table.update(before)
+        for module, training in self.modes:
             if module.training != training:
-                seen.setdefault("its mode changed (train or eval)", [])
+                changes.setdefault("its mode changed (train or eval)", [])
                 module.training = training
-        for table, before in self.hooks:
-            if dict(table) != before:
-                seen.setdefault("hooks were left on it", [])
-                table.clear()
-                table.update(before)
         for name, tensor, values, flag in self.tensors:
             if tensor.is_leaf:
                 tensor.requires_grad_(flag)
             if not _same(tensor.detach(), values):
-                seen.setdefault("its weights or buffers changed", []).append(name)
+                changes.setdefault("its weights or buffers changed", []).append(name)
                 if tensor.shape == values.shape and tensor.dtype == values.dtype:
                     tensor.data.copy_(values)
                 else:
                     tensor.data = values
-        return [f"{words}{_counted(names)}" for words, names in seen.items()]
+        sentences = []
+        for words, names in changes.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            sentences.append(f"{words} ({names[0]}{more})" if names else words)
+        return sentences
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
@@ -156,12 +162,6 @@ def _same(a: Tensor, b: Tensor) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
         return False
     return a.is_meta or torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
-
-
-def _counted(names: list[str]) -> str:
-    """The first of the names, and how many more there are, in brackets."""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f" ({names[0]}{more})" if names else ""
 
 
 # copies: tensors are copied, and those in dictionaries and dataclasses; other classes register how they are copied
