@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import spans
 from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics
 from uproar.metrics.probe import ROWS, evaluate
 from uproar.removal.linear import warm_up
 from uproar.seeds import Draws
+from uproar.tensors import spans
 
 TARGETS = {
     ("insertion", "deletion"): 1.15,

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from mutations import Mutations, refused_or_read
-from uproar.arrays import read_arrays
+from uproar.data.arrays import read_arrays
 from uproar.data.download import unpack
 from uproar.data.small_sets import pickled_table
 from uproar.models.weights import read_weights

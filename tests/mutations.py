@@ -18,7 +18,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from uproar.arrays import Rows, read_arrays
+from uproar.data.arrays import Rows, read_arrays
 from uproar.data.small_sets import _pickled_batch
 from uproar.errors import UproarError
 from uproar.estimators import read_chain

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import uproar
-from uproar.bibliography import papers
 from uproar.estimators import estimators
+from uproar.extend import papers
 from uproar.metrics import metrics
 from uproar.papers.claims import claims
 from uproar.report.files import write_files

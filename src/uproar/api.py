@@ -9,19 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from uproar.checks import (
-    check_batch_size,
-    check_images,
-    check_like,
-    check_model,
-    classes_of,
-    colour_of,
-    in_single,
-    map_values,
-    outside_inference_mode,
-    plain,
-    unusual_pixels,
-)
 from uproar.data import Split, Task
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.estimators import (
@@ -53,6 +40,19 @@ from uproar.models.output_kind import (
 )
 from uproar.removal import FillContext, filled, ranks, removed_at
 from uproar.seeds import Draws
+from uproar.tensors import (
+    check_batch_size,
+    check_images,
+    check_like,
+    check_model,
+    classes_of,
+    colour_of,
+    in_single,
+    map_values,
+    outside_inference_mode,
+    plain,
+    unusual_pixels,
+)
 from uproar.training import predict
 from uproar.types import Images, Labels
 

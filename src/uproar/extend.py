@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import functools
 import sys
+import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from uproar.bibliography import paper, papers
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
 from uproar.estimators.registry import (
@@ -84,11 +84,37 @@ _LATE = {
     "paper_figure": "uproar.report.paper_figures",
 }
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 __getattr__ = lazy_names(__name__, _LATE)
 """What needs tables, which a worker process should not wait for."""
+
+
+papers = Registry("paper", "uproar.papers", ("uproar.papers",))
+
+
+def paper(*, title: str, name: str | None = None) -> Callable[[Callable], Callable]:
+    """Declare a paper under the function's name, the key before the colon in the names of its claims.
+
+    The function returns the study files of the paper, each a study by the name of its file.
+    """
+    return papers.declare(name, title=title)
+
+
+def study_files(file: str, folder: str = "") -> list[Path]:
+    """The study files (*.toml) in the folder `studies` beside a file, or in that of a folder beside it."""
+    return sorted((Path(file).parent / folder / "studies").glob("*.toml"))
+
+
+def read_beside(file: str, name: str) -> dict[str, Any]:
+    """The content of a TOML file beside a file."""
+    return tomllib.loads(Path(file).with_name(name).read_text(encoding="utf-8"))
+
+
+def title_of(key: str) -> str:
+    """What a paper is called; one that nobody has declared, by its key."""
+    return str(papers[key].facts["title"]) if key in papers else key
 
 
 def task(*, name: str | None = None, images: str = "", truth: str = "") -> Decorator:

@@ -1,4 +1,4 @@
-"""How long the rest will take: seconds per unit of work as measured so far, times the work that is left.
+"""How far something is, and how long the rest takes: seconds per unit of work so far, times the work that is left.
 
 Work is counted in some unit, such as images passed through a network. What is of another kind, such as a training and a
 map, takes another time per unit; what was never done goes as all that was done.
@@ -14,12 +14,12 @@ True
 
 from __future__ import annotations
 
-import math
-import re
+import html
+import sys
+import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
-
-from uproar.errors import BadInput
+from typing import Any
 
 
 class Pace:
@@ -56,41 +56,46 @@ class Pace:
         return rest / self.workers
 
 
-def about(seconds: float | None) -> str:
-    """A time that was estimated.
+# below the cell of a notebook, which has loaded IPython already; nothing anywhere else
 
-    >>> about(8.2), about(0.2)
-    ('about 8 s', 'less than a second')
+EVERY = 0.2
+"""Seconds between two drawings of the line."""
+
+
+def in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookLine:
+    """One line below the cell, drawn again whenever there is something new; without a notebook it does nothing."""
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+        self._last = -EVERY
+
+    def say(self, text: str, share: float | None = None, last: bool = False) -> None:
+        """Show a text, with a bar where a share is known; the `last` one is shown however soon it comes."""
+        now = time.monotonic()
+        if not in_notebook() or (now - self._last < EVERY and not last):
+            return
+        self._last = now
+        display = sys.modules["IPython"].display
+        content = display.HTML(line_html(text, share))
+        if self._shown is None:
+            self._shown = display.display(content, display_id=True)
+        else:
+            self._shown.update(content)
+
+
+def line_html(text: str, share: float | None) -> str:
+    """A line of progress as HTML.
+
+    >>> line_html("3/4 cells", 0.75)
+    '<progress max="1" value="0.750"></progress> 3/4 cells'
+    >>> line_html("trying <grad>", None)
+    'trying &lt;grad&gt;'
     """
-    return "less than a second" if seconds is not None and seconds < 0.5 else f"about {duration(seconds)}"
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as people say them.
-
-    >>> duration(8), duration(75), duration(7300), duration(None)
-    ('8 s', '1 min 15 s', '2 h 01 min', 'unknown')
-    """
-    if seconds is None or math.isnan(seconds):
-        return "unknown"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-
-def seconds_of(text: str, setting: str = "--budget") -> float:
-    """A duration in seconds; `setting` is what a refusal calls it.
-
-    >>> seconds_of("90"), seconds_of("30m"), seconds_of("1.5 h")
-    (90.0, 1800.0, 5400.0)
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
-    if match is None or float(match[1]) == 0:
-        raise BadInput(f"{setting} takes a time such as 90s, 30m or 2h, not {text!r}.")
-    return float(match[1]) * _UNITS[match[2]]
+    bar = "" if share is None else f'<progress max="1" value="{share:.3f}"></progress> '
+    return bar + html.escape(text)

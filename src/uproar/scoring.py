@@ -13,22 +13,6 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from uproar.checks import (
-    boxes_of,
-    check_batch_size,
-    check_images,
-    check_like,
-    check_model,
-    check_training_labels,
-    classes_of,
-    colour_of,
-    in_single,
-    map_values,
-    outside_inference_mode,
-    plain,
-    undefined_maps,
-    unusual_pixels,
-)
 from uproar.data.task import box_pixels
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
@@ -58,6 +42,22 @@ from uproar.results.quality import NetworkQuality, WeakNetwork, predictions_of, 
 from uproar.results.replicated_metric import ReplicatedMetric, scores_of
 from uproar.results.scores import Scores
 from uproar.seeds import Draws
+from uproar.tensors import (
+    boxes_of,
+    check_batch_size,
+    check_images,
+    check_like,
+    check_model,
+    check_training_labels,
+    classes_of,
+    colour_of,
+    in_single,
+    map_values,
+    outside_inference_mode,
+    plain,
+    undefined_maps,
+    unusual_pixels,
+)
 from uproar.training import FineTuning, predict
 from uproar.training.finetune import FineTunedCopies
 from uproar.types import Role

@@ -1,9 +1,13 @@
-"""Numbers with their nouns, names in a row and settings, as sentences have them."""
+"""Numbers with their nouns, times, names in a row and settings, as sentences have them."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from uproar.errors import BadInput
 
 
 def counted(size: float, noun: str, plural: str = "") -> str:
@@ -37,3 +41,46 @@ def setting_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(setting_text, value)) or "none"
     return str(value)
+
+
+# times
+
+
+def about(seconds: float | None) -> str:
+    """A time that was estimated.
+
+    >>> about(8.2), about(0.2)
+    ('about 8 s', 'less than a second')
+    """
+    return "less than a second" if seconds is not None and seconds < 0.5 else f"about {duration(seconds)}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them.
+
+    >>> duration(8), duration(75), duration(7300), duration(None)
+    ('8 s', '1 min 15 s', '2 h 01 min', 'unknown')
+    """
+    if seconds is None or math.isnan(seconds):
+        return "unknown"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds_of(text: str, setting: str = "--budget") -> float:
+    """A duration in seconds; `setting` is what a refusal calls it.
+
+    >>> seconds_of("90"), seconds_of("30m"), seconds_of("1.5 h")
+    (90.0, 1800.0, 5400.0)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
+    if match is None or float(match[1]) == 0:
+        raise BadInput(f"{setting} takes a time such as 90s, 30m or 2h, not {text!r}.")
+    return float(match[1]) * _UNITS[match[2]]

@@ -11,7 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from uproar.arrays import Rows, read_arrays
+from uproar.data.arrays import Rows, read_arrays
 from uproar.data.small_sets import _pickled_batch, pickled_table
 from uproar.data.user_images import read_images
 from uproar.errors import BadInput

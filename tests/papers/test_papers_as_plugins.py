@@ -10,8 +10,8 @@ import pytest
 
 import uproar
 from tests.papers.made import MODEL, TASK, accuracies, results
-from uproar.bibliography import papers, read_beside
 from uproar.cli.app import _exit_code
+from uproar.extend import papers, read_beside
 from uproar.papers.claims import claims, claims_named, papers_with_claims, read_claims
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import MEASURES
@@ -22,7 +22,7 @@ from uproar.training.recipe import Recipe, recipes
 
 PLUGIN = """
 from uproar import extend
-from uproar.bibliography import study_files
+from uproar.extend import study_files
 from uproar.papers.claims import every
 from uproar.report.paper_figures import ComparisonTable, PaperFigure
 

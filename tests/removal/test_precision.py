@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import uproar
-from uproar.checks import map_values
 from uproar.errors import BadInput
 from uproar.estimators.adapters import StoredMaps
 from uproar.scoring import score_all
+from uproar.tensors import map_values
 
 ORDER = torch.randperm(64, generator=torch.Generator().manual_seed(3))
 CLOSE = {

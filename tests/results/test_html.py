@@ -12,7 +12,7 @@ import pytest
 
 import uproar
 from uproar.errors import BadShape
-from uproar.notebook import NotebookLine, in_notebook
+from uproar.remaining_time import NotebookLine, in_notebook
 from uproar.results.finding import Finding
 from uproar.results.html import ROWS, table_html
 from uproar.study.progress import Progress, notebook_listener

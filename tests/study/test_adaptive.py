@@ -14,7 +14,6 @@ from tests.results.test_evaluator import scores_of
 from uproar.errors import BadInput
 from uproar.models import ModelSpec
 from uproar.protocols import PROTOCOLS
-from uproar.remaining_time import seconds_of
 from uproar.results.study import COLUMNS, Results
 from uproar.statistics.verdicts import sequential
 from uproar.study.adaptive import _undecided
@@ -23,6 +22,7 @@ from uproar.study.cell import Cell
 from uproar.study.collected import collect_run
 from uproar.study.run import Deadline
 from uproar.study.settings import Setting
+from uproar.wording import seconds_of
 
 SMALL = {
     "name": "small",

@@ -51,11 +51,11 @@ def explain(
     if layers:
         return list_layers(network)
     check_files(out, save)
-    from uproar.checks import undefined_maps  # torch loads slowly
     from uproar.estimators import read_chain, require_maps
     from uproar.report.files import missing_libraries, require_libraries
     from uproar.store import Store
     from uproar.study.subjects import with_applicable
+    from uproar.tensors import undefined_maps  # torch loads slowly
 
     if save is None:
         require_libraries("A picture of maps (with --save FILE arrays are written without one)")
@@ -78,7 +78,7 @@ def explain(
     if drawn:
         print_file("Picture", out)
     if save is not None:
-        from uproar.arrays import write_arrays
+        from uproar.data.arrays import write_arrays
 
         tensors = {**maps, "images": subject.x, "targets": subject.target}
         if images.labels is not None:

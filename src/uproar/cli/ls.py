@@ -109,7 +109,7 @@ def list_versions() -> int:
     """What this installation and machine have: versions, threads, devices, data sets."""
     import torch
 
-    from uproar import devices
+    from uproar.study import devices
     from uproar.study.executors import default_jobs
 
     rows: dict[str, str] = {}

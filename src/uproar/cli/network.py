@@ -149,7 +149,7 @@ def read_labels(file: str, images: ImageSet) -> Tensor:
     """The labels in an array file: one for each image that is asked for, or for all there are."""
     import torch
 
-    from uproar.arrays import read_arrays
+    from uproar.data.arrays import read_arrays
 
     arrays = read_arrays(file)
     a = arrays.get("labels", next(iter(arrays.values()), None))
@@ -173,7 +173,7 @@ def read_maps(files: list[str] | None) -> dict[str, dict[str, Tensor]]:
     """The maps of each file by name."""
     import torch
 
-    from uproar.arrays import read_arrays
+    from uproar.data.arrays import read_arrays
     from uproar.estimators.adapters import name_of
 
     maps: dict[str, dict[str, Tensor]] = {}

@@ -21,7 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from uproar.cli.screen import errors, without_controls
-from uproar.remaining_time import Pace, duration
+from uproar.remaining_time import Pace
+from uproar.wording import duration
 
 if TYPE_CHECKING:
     from uproar.study.progress import Progress as State

@@ -36,9 +36,8 @@ from uproar.cli.report import written
 from uproar.cli.screen import add_to_json, command, note, output, print_next, some, split_list, table
 from uproar.errors import BadInput
 from uproar.paths import public, public_command
-from uproar.remaining_time import about, duration, seconds_of
 from uproar.statistics.design import INTERIM_ANALYSES, LEAST_REPLICATES
-from uproar.wording import counted
+from uproar.wording import about, counted, duration, seconds_of
 
 if TYPE_CHECKING:
     from uproar.study.cost_estimate import AuditCost

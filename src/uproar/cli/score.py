@@ -25,8 +25,8 @@ from uproar.cli.results import add_scores_to_json, print_answers, print_metric_t
 from uproar.cli.screen import command, note, output, print_file, print_next, some
 from uproar.errors import BadInput
 from uproar.paths import public_command, user_path
-from uproar.remaining_time import duration, seconds_of
 from uproar.statistics.design import BASELINES
+from uproar.wording import duration, seconds_of
 
 if TYPE_CHECKING:
     from torch import Tensor

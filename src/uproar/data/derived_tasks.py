@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from uproar.batches import spans
 from uproar.data.photographs import NOWHERE
 from uproar.data.planted import glyph_shapes
 from uproar.data.registry import tasks
@@ -23,6 +22,7 @@ from uproar.data.stream import Source
 from uproar.data.task import Split, Task, balanced
 from uproar.errors import BadInput
 from uproar.seeds import Draws, generator
+from uproar.tensors import spans
 
 
 @tasks.declare("semi-natural", images="those of another task", truth="the watermark, as boxes")

@@ -20,10 +20,10 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from uproar.batches import spans
 from uproar.data.locations import platform_cache
 from uproar.errors import BadInput
 from uproar.paths import user_path, write_file
+from uproar.tensors import spans
 
 # one picture file as the square of bytes that a network sees: scaled, then cut from the middle
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.batches import spans
 from uproar.data.stream import Rows, Source, row_numbers
 from uproar.errors import BadInput, BadShape
 from uproar.guard import private_copy
+from uproar.tensors import spans
 from uproar.types import Images, Kind
 
 READ = 2**24

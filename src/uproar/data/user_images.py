@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 from pydantic import Field
 from torch import Tensor
 
-from uproar.arrays import KINDS, read_arrays
+from uproar.data.arrays import KINDS, read_arrays
 from uproar.data.locations import roots
 from uproar.data.photographs import (
     ENDINGS,

@@ -27,9 +27,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.arrays import Rows
-from uproar.batches import in_batches
-from uproar.checks import map_values
+from uproar.data.arrays import Rows
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadMap, BadShape, NotApplicable, one_line, unknown
 from uproar.estimators.class_scores import rows_for, tracked
@@ -39,6 +37,7 @@ from uproar.models.forward import borrowed, returning_scores
 from uproar.plugins import file_at
 from uproar.registry import Entry
 from uproar.seeds import seeded_generators
+from uproar.tensors import in_batches, map_values
 from uproar.types import Images, Labels, RawMaps
 
 MAPS = "maps:"

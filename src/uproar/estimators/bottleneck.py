@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.batches import in_batches, spans
 from uproar.data.task import Split
 from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.layers import (
@@ -39,6 +38,7 @@ from uproar.models.forward import borrowed, device_of, forward
 from uproar.models.output_kind import predicted_target, target_loss
 from uproar.registry import options_of
 from uproar.seeds import Draws, generator, key
+from uproar.tensors import in_batches, spans
 from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from uproar.batches import spans
 from uproar.estimators.backward_rules import scale_and_shift
 from uproar.estimators.class_scores import class_scores, gradients, rows_for, target_scores, tracked
 from uproar.estimators.gradient import guided_backprop
@@ -29,6 +28,7 @@ from uproar.estimators.layers import (
     with_first_tensor,
 )
 from uproar.estimators.registry import estimator
+from uproar.tensors import spans
 from uproar.types import Images, Labels, RawMaps
 
 cam = functools.partial(

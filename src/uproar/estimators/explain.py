@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import in_batches
-from uproar.checks import map_values
 from uproar.errors import BadMap, NotApplicable
 from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.class_scores import rows_for
@@ -27,6 +25,7 @@ from uproar.models.output_kind import (
     require_kind,
     sum_tolerance,
 )
+from uproar.tensors import in_batches, map_values
 from uproar.training import predict
 from uproar.types import KINDS, Images, Labels
 

@@ -13,11 +13,11 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.batches import in_batches
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.registry import Context, estimator
 from uproar.estimators.transforms import gaussian_filter
+from uproar.tensors import in_batches
 from uproar.types import Images, Labels, RawMaps
 
 Area = Annotated[float, Field(gt=0, lt=1)]

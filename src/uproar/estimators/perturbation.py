@@ -12,7 +12,6 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.batches import spans
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators.class_scores import (
     Score,
@@ -29,6 +28,7 @@ from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.layers import FeatureMap, captured, pyramid
 from uproar.estimators.registry import Context, estimator
 from uproar.seeds import generator
+from uproar.tensors import spans
 from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 # RISE: scores of randomly masked images, each credited to the pixels its mask kept

@@ -26,7 +26,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from uproar.batches import spans
 from uproar.errors import BadOption, NotApplicable
 from uproar.metrics.changes import (
     BY_VALUE,
@@ -48,6 +47,7 @@ from uproar.models.memory_budget import rows_within_budget
 from uproar.registry import options_of
 from uproar.removal import count, filled
 from uproar.removal.fill import FillContext, Positive, Size, fills, gaussian_kernel, read_fill, weighted_windows
+from uproar.tensors import spans
 from uproar.types import KINDS, WITH_PROBABILITIES, Images
 
 Steps = Annotated[int, Field(ge=1, le=100_000)] | Literal["adaptive"]

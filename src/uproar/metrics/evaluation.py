@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.batches import spans
 from uproar.expression import Call
 from uproar.metrics import Batch
 from uproar.metrics.probe import evaluate, joined, summarise
@@ -20,6 +19,7 @@ from uproar.metrics.registry import Responses, resampled_statistic
 from uproar.models import MemoryBudget
 from uproar.removal.order import tied_pixels
 from uproar.statistics.intervals import nanmean
+from uproar.tensors import spans
 
 TOGETHER = 64
 """Images whose changes are made together, at most; each has many."""

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.batches import spans
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call
 from uproar.guard import guarded_call, is_builtin, private_copy
@@ -36,6 +35,7 @@ from uproar.models.forward import borrowed, forward
 from uproar.models.memory_budget import rows_within_budget
 from uproar.models.output_kind import assumed_output, is_predicted, probabilities, require_kind
 from uproar.statistics.areas import area
+from uproar.tensors import spans
 from uproar.training import FineTuning, predict
 from uproar.types import Images, Kind, Labels
 

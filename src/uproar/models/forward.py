@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from uproar.checks import plain
 from uproar.errors import BadInput, BadShape, UproarError, one_line
 from uproar.guard import HOOKS
+from uproar.tensors import plain
 
 Reader = Callable[[Any, int], Tensor]
 """`(answer, rows) -> scores`: the scores (n, k) in what a model returned for so many images."""

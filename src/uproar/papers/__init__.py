@@ -10,7 +10,7 @@ import functools
 import tomllib
 from pathlib import Path
 
-from uproar.bibliography import papers, study_files
+from uproar.extend import papers, study_files
 
 for _file in sorted(Path(__file__).parent.glob("*/paper.toml")):
     _about = tomllib.loads(_file.read_text(encoding="utf-8"))

@@ -22,8 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from uproar.bibliography import read_beside, title_of
 from uproar.errors import NotApplicable, one_line, unknown
+from uproar.extend import read_beside, title_of
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import MEASURES
 from uproar.registry import Registry

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import in_batches
 from uproar.models.forward import device_of
 from uproar.models.small import Block, Normalise
 from uproar.seeds import key
 from uproar.statistics.correlation import area_under_roc
+from uproar.tensors import in_batches
 from uproar.training import Recipe
 
 WIDTH = 16

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 
-from uproar import remaining_time
 from uproar.report.content import Block, Chapter, Fold, Images, Table, flat_facts
 from uproar.report.figures import Figure
 from uproar.report.formatting import NOTHING, clean, slug
@@ -22,6 +21,7 @@ from uproar.report.study_report import problem_part
 from uproar.report.tables import study_table_files
 from uproar.results.claim_outcome import tally
 from uproar.results.study import Results
+from uproar.wording import duration
 
 KEPT = (
     *("claims.csv", "evaluator.csv", "evaluator_scores.csv", "evaluator_comparisons.csv"),
@@ -150,7 +150,7 @@ def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
         "test_images": results.test_images,
         "cells": {str(k): int(v) for k, v in status.value_counts(sort=False).items()},
         "claims": tally([one.outcome for one in results.claims]),
-        "wall_time": NOTHING if seconds is None else remaining_time.duration(seconds),
+        "wall_time": NOTHING if seconds is None else duration(seconds),
         "executor": recorded.get("executor", ""),
         "versions": dict(recorded.get("versions", {})),
         "python": recorded.get("python", ""),

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from uproar.bibliography import title_of
 from uproar.errors import NotApplicable, one_line
+from uproar.extend import title_of
 from uproar.metrics.registry import metrics, read_metric
 from uproar.papers.evidence import ClaimEvidence, without_options
 from uproar.registry import Registry

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uproar.arrays import read_arrays
+from uproar.data.arrays import read_arrays
 from uproar.errors import BadInput
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction

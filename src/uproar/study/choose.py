@@ -30,7 +30,6 @@ import pandas as pd
 from torch import Tensor, nn
 
 from uproar.api import chain_of
-from uproar.checks import check_images, check_model, classes_of, in_single, plain, unusual_pixels
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, families, read_chain, require_maps
@@ -38,8 +37,7 @@ from uproar.expression import parse
 from uproar.metrics.probe import follows_values
 from uproar.metrics.registry import CHECKS, fine_tuning_of
 from uproar.models.output_kind import assuming_output
-from uproar.notebook import NotebookLine
-from uproar.remaining_time import duration, seconds_of
+from uproar.remaining_time import NotebookLine
 from uproar.results.answer import Answer
 from uproar.results.evidence import IN_DOMAIN, in_domain_share
 from uproar.results.scores import Scores
@@ -50,7 +48,9 @@ from uproar.statistics.design import ALPHA, BASELINE, BASELINES
 from uproar.store import Store
 from uproar.study.spec import METHODS
 from uproar.study.subjects import MapMaker, Subject, pieces_of, stored_maps, subject_scores
+from uproar.tensors import check_images, check_model, classes_of, in_single, plain, unusual_pixels
 from uproar.training import predict
+from uproar.wording import duration, seconds_of
 
 FIRST, TIMES = 64, 4
 """Images of the first round, and how many times as many the next one has."""

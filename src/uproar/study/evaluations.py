@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from uproar.errors import UproarError
-from uproar.remaining_time import duration
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.statistics.design import LEAST_REPLICATES
 from uproar.store import Store
@@ -19,6 +18,7 @@ from uproar.study.executors import workers
 from uproar.study.progress import Listener
 from uproar.study.sessions import run_to_end
 from uproar.study.spec import study_of
+from uproar.wording import duration
 
 PROTOCOLS = ("evaluator", "evaluator:model")
 

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import in_batches, spans
 from uproar.data import Split
 from uproar.errors import BadInput
 from uproar.models.copies import folded
@@ -36,6 +35,7 @@ from uproar.store import Item
 from uproar.study.base_models import BaseModels, kept_weights
 from uproar.study.changed_images import ChangedImages, FillContexts, changed_images
 from uproar.study.settings import Inputs, Keys
+from uproar.tensors import in_batches, spans
 from uproar.training import channels_last, predict
 from uproar.training.evaluate import BATCH, inverse_temperature
 from uproar.training.stack import LARGEST

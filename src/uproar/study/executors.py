@@ -22,11 +22,10 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Protocol, runtime_checkable
 
-from uproar import devices
 from uproar.backends import is_private
 from uproar.errors import BadInput, UproarError
 from uproar.plugins import installed
-from uproar.study import worker_process
+from uproar.study import devices, worker_process
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.job import Job, evaluator_of
 from uproar.study.run_job import Report, run_job

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.batches import spans
 from uproar.data import Task
 from uproar.errors import Absent, BadInput, Damaged
 from uproar.estimators import Chain
@@ -25,6 +24,7 @@ from uproar.removal import Levels, ranks, tie_share
 from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.store import Item, Store
+from uproar.tensors import spans
 
 
 class LevelsBuilder:

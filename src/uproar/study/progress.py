@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from uproar.notebook import NotebookLine
 from uproar.paths import write_file
-from uproar.remaining_time import Pace, duration
+from uproar.remaining_time import NotebookLine, Pace
 from uproar.study.cell import Failed, Outcome, Skipped, Unit
 from uproar.study.job import Job
+from uproar.wording import duration
 
 FILE = "progress.json"
 EVERY = 2.0

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import spans
 from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.models import build, build_for_input
@@ -32,6 +31,7 @@ from uproar.study.changed_images import ChangedImages, changed_images
 from uproar.study.evaluators import Evaluators, join_tests, one_test
 from uproar.study.rankings import Rankings
 from uproar.study.settings import Inputs, Keys
+from uproar.tensors import spans
 from uproar.training import fit, fit_all, predict
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from uproar.devices import deterministic
 from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, SideEffect, StoreError, one_line
 from uproar.models.output_kind import assuming_output
 from uproar.plugins import describe_error
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Done, Failed, Outcome, ScoreCell, Skipped, Unit, by_estimator
+from uproar.study.devices import deterministic
 from uproar.study.job import Job, evaluator_of
 
 ATTEMPTS = 3

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from uproar.data import Split, Task, load, tasks
 from uproar.data.derived_tasks import as_one_label
-from uproar.devices import choose_device
 from uproar.errors import BadInput
 from uproar.estimators import Chain, estimators, read_chain
 from uproar.expression import Call, parse
@@ -39,6 +38,7 @@ from uproar.protocols.mask_detector import detector_recipe
 from uproar.removal.fill import fill_code, fills
 from uproar.store import Store, key_of
 from uproar.study.cell import Cell, ScoreCell
+from uproar.study.devices import choose_device
 from uproar.study.spec import Study
 from uproar.training import FineTuning, Recipe, stackable
 from uproar.types import Labels

@@ -12,14 +12,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from uproar.bibliography import papers
 from uproar.data.registry import check_task
-from uproar.devices import check_name
 from uproar.errors import BadInput, UproarError, did_you_mean, plainly, unknown
 from uproar.estimators import Chain, read_chain
 from uproar.estimators.adapters import MAPS, name_of, path_in
 from uproar.expression import Call, parse
-from uproar.extend import load_plugin
+from uproar.extend import load_plugin, papers
 from uproar.metrics.registry import CHECKS, read_checks, read_metric
 from uproar.models import ModelSpec
 from uproar.paths import user_path
@@ -29,6 +27,7 @@ from uproar.protocols.evaluator import FRACTIONS, JUDGED
 from uproar.removal.fill import fills
 from uproar.removal.order import check_fraction
 from uproar.statistics.design import BASELINE, INTERIM_ANALYSES, MODEL_FREE, random_ranking, random_rankings_for
+from uproar.study.devices import check_name
 from uproar.training.recipe import Recipe
 
 METHODS = (

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import spans
-from uproar.checks import check_training_labels
 from uproar.data import load
 from uproar.data.task import Split, Task, channel_moments, split_digest
 from uproar.data.user_images import count_classes, count_images, read_images, read_training_images
@@ -44,6 +42,7 @@ from uproar.study.bench import Bench, bench_for
 from uproar.study.changed_images import changed_images
 from uproar.study.settings import Setting, followed_targets
 from uproar.study.spec import study_of
+from uproar.tensors import check_training_labels, spans
 from uproar.training import FineTuning, predict
 from uproar.training.finetune import FineTunedCopies
 

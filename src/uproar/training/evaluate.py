@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import in_batches, spans
 from uproar.errors import BadInput
 from uproar.models.forward import borrowed, device_of, forward
+from uproar.tensors import in_batches, spans
 from uproar.training.fit import Rows, prefetch, reader_threads, training_loss
 from uproar.types import Images, Kind, Labels, Logits
 

@@ -17,10 +17,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
-from uproar.batches import spans
 from uproar.errors import BadInput
 from uproar.models.forward import device_of, forward, needs_contiguous_input, raw_output, read_by
 from uproar.seeds import generator, key
+from uproar.tensors import spans
 from uproar.training.recipe import Recipe
 from uproar.types import Kind
 

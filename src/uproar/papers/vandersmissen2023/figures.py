@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from uproar.bibliography import read_beside
 from uproar.errors import NotApplicable
+from uproar.extend import read_beside
 from uproar.papers.claims import if_applicable, read_shared
 from uproar.papers.evidence import ClaimEvidence, read_higher, without_options
 from uproar.papers.measures import methods, metric_of, settings_of

@@ -10,11 +10,11 @@ from torch import nn
 import uproar
 from tests.elsewhere import ELSEWHERE, elsewhere
 from tests.estimators.test_contract import MAPS
-from uproar import devices
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.estimators.control import Kind
 from uproar.models import ModelSpec, build
+from uproar.study import devices
 from uproar.study import settings as inputs
 from uproar.study.bench import bench_for
 from uproar.study.executors import Processes, default_jobs, executor
