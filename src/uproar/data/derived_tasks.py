@@ -6,7 +6,6 @@ so a network that gets them right must use the watermark: the marked pixels are 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -18,7 +17,7 @@ from torch import Tensor
 from uproar.data.photographs import NOWHERE
 from uproar.data.planted import glyph_shapes
 from uproar.data.registry import tasks
-from uproar.data.stream import Source
+from uproar.data.stream import Source, digest_of
 from uproar.data.task import Split, Task, balanced
 from uproar.errors import BadInput
 from uproar.seeds import Draws, generator
@@ -171,10 +170,7 @@ class Mosaics(Source):
         return parts.permute(0, 3, 1, 4, 2, 5).reshape(len(rows), c, k * h, k * w)
 
     def digest(self) -> str:
-        total = hashlib.sha256(self.members.numpy().tobytes())
-        inner = self.images.digest().encode() if isinstance(self.images, Source) else self.images.numpy().tobytes()
-        total.update(inner)
-        return total.hexdigest()[:40]
+        return digest_of(self.members, self.images.digest() if isinstance(self.images, Source) else self.images)
 
 
 @tasks.declare(images="mosaics of those of another task", truth="the cell of the class, as boxes")
@@ -346,12 +342,9 @@ class WatermarkedImages(Source):
         return self.mark.painted(self.source.read(rows), self.labels[rows], self.corners[rows])
 
     def digest(self) -> str:
-        total = hashlib.sha256(self.source.digest().encode())
-        for part in (self.mark.bright, self.mark.replaced, self.labels, self.corners):
-            total.update(part.contiguous().numpy().tobytes())
-        if self.mark.strength < 1:
-            total.update(repr(self.mark.strength).encode())
-        return total.hexdigest()[:40]
+        strength = repr(self.mark.strength) if self.mark.strength < 1 else ""
+        parts = (self.mark.bright, self.mark.replaced, self.labels, self.corners)
+        return digest_of(self.source.digest(), *parts, strength)
 
 
 # backdoors: a trigger pasted into real images decides the class, whatever the image shows

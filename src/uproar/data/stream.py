@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -141,56 +142,45 @@ class PixelCache:
 
     def __init__(self, path: Path | None, shape: tuple[int, int, int]) -> None:
         self.path, self.shape = path, shape
-        self._bytes = int(np.prod(shape))
+        self._length = int(np.prod(shape)) + 8
         self._handle: int | None = None
         self._opening = threading.Lock()
 
     def get(self, row: int) -> np.ndarray | None:
         """The pixels of a picture, if they are there and sound."""
-        handle = self._open()
-        if handle is None:
-            return None
-        length = self._bytes + 8
-        try:
-            record = os.pread(handle, length, row * length)
-        except OSError:
-            return None
-        pixels, tail = record[: self._bytes], record[self._bytes :]
-        if tail[:4] != _MARK or tail[4:] != _checksum(pixels):
-            return None
-        return np.frombuffer(pixels, np.uint8).reshape(self.shape)
+        with contextlib.suppress(OSError):
+            record = os.pread(self._file(), self._length, row * self._length)
+            pixels, tail = record[:-8], record[-8:]
+            if tail == _MARK + zlib.crc32(pixels).to_bytes(4, "big"):
+                return np.frombuffer(pixels, np.uint8).reshape(self.shape)
+        return None
 
     def put(self, row: int, pixels: np.ndarray) -> None:
         """Keep the pixels of a picture; if that cannot be done, say so once and go on without."""
-        handle = self._open()
-        if handle is None:
+        if self.path is None:
             return
         content = pixels.tobytes()
-        record = content + _MARK + _checksum(content)
+        record = content + _MARK + zlib.crc32(content).to_bytes(4, "big")
         try:
-            if os.pwrite(handle, record, row * len(record)) < len(record):
+            if os.pwrite(self._file(), record, row * self._length) < self._length:
                 raise OSError(28, "No space left on device")
         except OSError as error:
-            self._give_up(error)
+            warnings.warn(
+                f"Decoded pictures can no longer be kept in {self.path} ({error.strerror or error}): they are decoded "
+                f"each time they are needed. Make room, or name another folder with {VARIABLE}.",
+                stacklevel=2,
+            )
+            self.close()
+            self.path = None
 
-    def _open(self) -> int | None:
+    def _file(self) -> int:
         with self._opening:
-            if self._handle is None and self.path is not None:
-                try:
-                    self.path.parent.mkdir(parents=True, exist_ok=True)
-                    self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-                except OSError as error:
-                    self._give_up(error)
+            if self.path is None:
+                raise FileNotFoundError
+            if self._handle is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
             return self._handle
-
-    def _give_up(self, error: OSError) -> None:
-        warnings.warn(
-            f"Decoded pictures can no longer be kept in {self.path} ({error.strerror or error}): they are decoded "
-            f"each time they are needed. Make room, or name another folder with {VARIABLE}.",
-            stacklevel=2,
-        )
-        self.close()
-        self.path = None
 
     def close(self) -> None:
         """Give the file back."""
@@ -201,10 +191,6 @@ class PixelCache:
 
     def __del__(self) -> None:
         self.close()
-
-
-def _checksum(content: bytes) -> bytes:
-    return zlib.crc32(content).to_bytes(4, "big")
 
 
 Rows = slice | Tensor | Sequence[int]
@@ -240,6 +226,14 @@ class Source(abc.ABC):
         return self.read(row_numbers(rows, len(self)))
 
 
+def digest_of(*parts: str | Tensor) -> str:
+    """A hash of texts and of the bytes of tensors."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part.encode() if isinstance(part, str) else part.contiguous().numpy().tobytes())
+    return total.hexdigest()[:40]
+
+
 def row_numbers(rows: Rows, n: int) -> Tensor:
     """The rows that an index of 0..n-1 means, as int64.
 
@@ -272,9 +266,7 @@ class Subset(Source):
         return self.source.read(self.rows[rows])
 
     def digest(self) -> str:
-        total = hashlib.sha256(self.source.digest().encode())
-        total.update(self.rows.numpy().tobytes())
-        return total.hexdigest()[:40]
+        return digest_of(self.source.digest(), self.rows)
 
 
 class Pictures(Source):
@@ -311,56 +303,46 @@ class Pictures(Source):
         return Pictures(chosen, self.crop.size, shorter=self.crop.shorter, threads=self.threads, cache=self.cache)
 
     def read(self, rows: Tensor) -> Tensor:
-        wanted = rows.tolist()
+        if self._pixels is None:
+            self._pixels = PixelCache(self._kept("pixels"), self.shape[1:])
+        cache, wanted = self._pixels, rows.tolist()
         pixels = np.empty((len(wanted), *self.shape[1:]), np.uint8)
 
         def fetch(place: int) -> None:
-            pixels[place] = self._picture(wanted[place])
+            row = wanted[place]
+            picture = cache.get(row)
+            if picture is None:
+                picture = self.crop.picture(Path(self.paths[row]))
+                cache.put(row, picture)
+            pixels[place] = picture
 
-        if len(wanted) == 1 or self.threads == 1:
-            for place in range(len(wanted)):
-                fetch(place)
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(fetch, range(len(wanted))))
+        with ThreadPoolExecutor(self.threads) if min(len(wanted), self.threads) > 1 else nullcontext() as pool:
+            list((map if pool is None else pool.map)(fetch, range(len(wanted))))
         return torch.from_numpy(pixels)
 
-    def _picture(self, row: int) -> np.ndarray:
-        cache = self._cache()
-        pixels = cache.get(row)
-        if pixels is None:
-            pixels = self.crop.picture(Path(self.paths[row]))
-            cache.put(row, pixels)
-        return pixels
-
-    def _cache(self) -> PixelCache:
-        if self._pixels is None:
-            folder = cache_folder() if self.cache else None
-            path = folder / "pictures" / f"{self.stamp()}.pixels" if folder is not None else None
-            self._pixels = PixelCache(path, self.shape[1:])
-        return self._pixels
+    def _kept(self, kind: str) -> Path | None:
+        """Where something about these files is kept."""
+        folder = cache_folder() if self.cache else None
+        return None if folder is None else folder / "pictures" / f"{self.stamp()}.{kind}"
 
     def stamp(self) -> str:
         """What tells these files from others without opening them: places, sizes, times of change, crop."""
         if not self._stamp:
-            total = hashlib.sha256(self.crop.key.encode())
-            for path in self.paths:
-                total.update(f"{os.path.abspath(path)}\0{_state(path)}\n".encode())
-            self._stamp = total.hexdigest()[:40]
+            states = (f"{os.path.abspath(path)}\0{_state(path)}\n" for path in self.paths)
+            self._stamp = digest_of(self.crop.key, *states)
         return self._stamp
 
     def digest(self) -> str:
         """A hash of all files' contents, remembered in the cache folder until a file changes."""
-        folder = cache_folder() if self.cache else None
-        note = folder / "pictures" / f"{self.stamp()}.digest" if folder is not None else None
+        note = self._kept("digest")
         with contextlib.suppress(OSError):
             if note is not None and len(known := note.read_text().strip()) == 40:
                 return known
         total = hashlib.sha256(self.crop.key.encode())
         with ThreadPoolExecutor(self.threads) as pool:
             for rows in spans(len(self.paths), 1024):
-                for one in pool.map(_hashed, self.paths[rows]):
-                    total.update(one)
+                for content in pool.map(_hashed, self.paths[rows]):
+                    total.update(content)
         digest = total.hexdigest()[:40]
         if note is not None:
             with contextlib.suppress(OSError):

@@ -262,11 +262,18 @@ class Task:
 
 def channel_moments(split: Split) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of a split's images per channel, (c,) each."""
-    total = torch.zeros(2, split.shape[0], dtype=torch.float64)
     most = max(1, MOMENT_VALUES // math.prod(split.shape))
     chosen = torch.linspace(0, len(split) - 1, min(most, len(split)), dtype=torch.float64).long()
+    levels = np.arange(256) / 255
+    total = torch.zeros(2, split.shape[0], dtype=torch.float64)
     for rows in spans(len(chosen), split.rows_at_once):
-        total += _sums(split.images[chosen[rows]])
+        part = split.images[chosen[rows]]
+        if part.dtype == torch.uint8:  # counted, which is faster
+            counts = np.stack([np.bincount(colour.reshape(-1).numpy(), minlength=256) for colour in part.unbind(1)])
+            total += torch.from_numpy(np.stack([counts @ levels, counts @ levels**2]))
+        else:
+            values = part.double()
+            total += torch.stack([values.sum((0, 2, 3)), values.square().sum((0, 2, 3))])
     count = len(chosen) * split.shape[1] * split.shape[2]
     mean = total[0] / count
     std = (total[1] / count - mean.square()).clamp_min(0).sqrt()
@@ -291,19 +298,6 @@ def _add_split(split: Split, total: hashlib._Hash) -> None:
 def _add(column: Tensor, total: hashlib._Hash) -> None:
     total.update(repr((column.dtype, tuple(column.shape))).encode())
     total.update(column.contiguous().numpy().reshape(-1).view("uint8").data)
-
-
-def _sums(part: Tensor) -> Tensor:
-    """The sum and the sum of squares of images per channel, (2, c); bytes are counted, which is faster."""
-    if part.dtype != torch.uint8:
-        values = part.double()
-        return torch.stack([values.sum((0, 2, 3)), values.square().sum((0, 2, 3))])
-    levels = np.arange(256) / 255
-    sums = torch.zeros(2, part.shape[1], dtype=torch.float64)
-    for c in range(part.shape[1]):
-        counts = np.bincount(part[:, c].reshape(-1).numpy(), minlength=256)
-        sums[:, c] = torch.tensor([counts @ levels, counts @ levels**2])
-    return sums
 
 
 def balanced(split: Split, limit: int) -> Split:
