@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from uproar.data import huggingface, load
+from uproar.data import load, photographs
 from uproar.data.registry import check_task
 from uproar.errors import BadInput
 
@@ -83,9 +83,9 @@ def sets(monkeypatch):
 
     package.load_dataset, package.Image = load_dataset, _Picture
     monkeypatch.setitem(sys.modules, "datasets", package)
-    huggingface.hf_entry.cache_clear()
+    photographs.hf_entry.cache_clear()
     yield known
-    huggingface.hf_entry.cache_clear()
+    photographs.hf_entry.cache_clear()
 
 
 def test_columns_classes_size_and_test_split_are_found(sets):
@@ -125,7 +125,7 @@ def test_what_is_not_there_is_said_with_what_is(sets):
 
 
 def test_a_missing_package_is_one_sentence(monkeypatch):
-    huggingface.hf_entry.cache_clear()
+    photographs.hf_entry.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"hf:mnist needs the package datasets: pip install 'uproar\[hf\]'"):
         check_task("hf:mnist")

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from uproar.data.locations import CATALOGUE, PublicDataset, RemoteFile, find, locate
 from uproar.data.photographs import EXCLUSION_LIST, PHOTOS, excluded_files, read_table
@@ -63,7 +64,9 @@ def get(known: PublicDataset, root: Path, listen: Listener) -> tuple[Path, str]:
         raise BadInput(f"{known.name} cannot be downloaded without a login. {known.how}")
     there = find(known, str(root))
     for remote in known.files:
-        if there is None or _lacks(there, remote):
+        names = (remote.name, remote.name.removesuffix(".gz"))  # what comes in an archive comes whole
+        archive = remote.name.endswith(_ARCHIVES)
+        if there is None or not (archive or any((there / name).is_file() for name in names)):
             try:
                 _get_file(remote, root, there or root / remote.into, listen)
             except NotDownloaded as error:
@@ -78,13 +81,6 @@ def get(known: PublicDataset, root: Path, listen: Listener) -> tuple[Path, str]:
         present, gone = get_photos(there, listen)
         return there, f"{present:,} photos are there, {gone:,} are not on the web any more."
     return there, ""
-
-
-def _lacks(folder: Path, remote: RemoteFile) -> bool:
-    """Whether a set that is there lacks a file, packed or not; what comes in an archive comes whole."""
-    if remote.name.endswith(_ARCHIVES):
-        return False
-    return not any((folder / n).is_file() for n in (remote.name, remote.name.removesuffix(".gz")))
 
 
 def _get_file(remote: RemoteFile, root: Path, folder: Path, listen: Listener) -> None:
@@ -108,21 +104,17 @@ def fetch(remote: RemoteFile, folder: Path, listen: Listener) -> Path:
         if md5_of(file) == remote.md5:
             return file
         raise BadInput(f"{file} is there already, but its checksum is not that of {remote.url}; move it away first.")
-    continued = part.exists()
-    _receive(remote, part, listen)
-    checksum = md5_of(part)
-    if checksum != remote.md5 and continued:  # the part may be of another version of the file
-        part.unlink()
+    for _ in range(2 if part.exists() else 1):  # a part may be of another version of the file: once more from its start
         _receive(remote, part, listen)
         checksum = md5_of(part)
-    if checksum != remote.md5:
+        if checksum == remote.md5:
+            os.replace(part, file)
+            return file
         part.unlink()
-        raise BadInput(
-            f"The checksum of {remote.url} differs: it is {checksum}, not {remote.md5}. The download was damaged, or "
-            "the file has changed; nothing was kept."
-        )
-    os.replace(part, file)
-    return file
+    raise BadInput(
+        f"The checksum of {remote.url} differs: it is {checksum}, not {remote.md5}. The download was damaged, or "
+        "the file has changed; nothing was kept."
+    )
 
 
 def _receive(remote: RemoteFile, part: Path, listen: Listener) -> None:
@@ -205,38 +197,38 @@ def _check_size(archive: Path, sizes: Sequence[int]) -> None:
 def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
     """The photos that the list in a folder gives addresses of: how many are there in the end, and how many are gone."""
     rows = read_table(folder / "images.txt", ("url", "md5", "path"))
+
+    def fetched(row: dict[str, str]) -> bool:
+        name = PurePosixPath(row["path"])
+        if name.is_absolute() or ".." in name.parts:
+            raise BadInput(f"A list in {folder} names {row['path']!r}, which is outside of it.")
+        file = folder / PHOTOS[0] / name
+        if not file.is_file():
+            with contextlib.suppress(*_GONE, ValueError, OSError):
+                request = urllib.request.Request(row["url"], headers={"User-Agent": "uproar"})
+                with urllib.request.urlopen(request, timeout=_WAIT) as answer:
+                    content = answer.read()
+                if hashlib.md5(content, usedforsecurity=False).hexdigest() == row["md5"]:
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    write_file(file, content)
+        return file.is_file()
+
     there = 0
     with ThreadPoolExecutor(8) as pool:
-        for done, present in enumerate(pool.map(lambda row: _photo(row, folder), rows), 1):
+        for done, present in enumerate(pool.map(fetched, rows), 1):
             there += present
             listen("photos", done, len(rows))
     return there, len(rows) - there
 
 
-def _photo(row: dict[str, str], folder: Path) -> bool:
-    name = PurePosixPath(row["path"])
-    if name.is_absolute() or ".." in name.parts:
-        raise BadInput(f"A list in {folder} names {row['path']!r}, which is outside of it.")
-    file = folder / PHOTOS[0] / name
-    if file.is_file():
-        return True
-    with contextlib.suppress(*_GONE, ValueError, OSError):
-        request = urllib.request.Request(row["url"], headers={"User-Agent": "uproar"})
-        with urllib.request.urlopen(request, timeout=_WAIT) as answer:
-            content = answer.read()
-        if hashlib.md5(content, usedforsecurity=False).hexdigest() == row["md5"]:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            part = file.with_name(f"{file.name}.part")
-            part.write_bytes(content)
-            os.replace(part, file)
-            return True
-    return False
-
-
 def md5_of(file: Path) -> str:
     """The checksum that the owners of the sets publish."""
     with file.open("rb") as content:
-        return hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        return _md5(content)
+
+
+def _md5(content: Any) -> str:
+    return hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 # whether a data set on the disk is what its owners published, and whether every picture of it can be read
@@ -276,7 +268,13 @@ def verify(name: str, listen: Callable[[int, int], None]) -> Verification:
     except BadInput as error:
         verification.faults.append(str(error))
         return verification
-    _count(task, known, verification)
+    counts = (len(task.train), len(task.test))
+    verification.facts.append(f"{counts[0]:,} training and {counts[1]:,} test images of {len(task.classes)} classes")
+    if known is not None and counts != known.counts and "=" not in name:
+        whole = f"{known.counts[0]:,} + {known.counts[1]:,}"
+        verification.facts.append(f"a part of the published set, which has {whole}")
+    if verification.folder is not None and (aside := excluded_files(verification.folder)):
+        verification.facts.append(f"{len(aside)} pictures left out by {EXCLUSION_LIST}")
     _decode(task, verification, listen)
     return verification
 
@@ -298,31 +296,17 @@ def exclude_unreadable(verification: Verification) -> Path:
 def _check_files(known: PublicDataset, folder: Path, verification: Verification) -> None:
     same = 0
     for name, md5 in known.md5.items():
-        for file in (folder / name, folder / f"{name}.gz"):
-            if file.is_file():
-                try:  # of a packed file that of what is in it
-                    packed = file.suffix == ".gz"
-                    content = gzip.decompress(file.read_bytes()) if packed else b""
-                    checksum = hashlib.md5(content, usedforsecurity=False).hexdigest() if packed else md5_of(file)
-                except (OSError, EOFError, zlib.error) as error:
-                    checksum = f"unknown ({error})"
-                same += checksum == md5
-                if checksum != md5:
-                    verification.faults.append(
-                        f"{file} is not the published file: its checksum is {checksum}, not {md5}."
-                    )
+        for file in filter(Path.is_file, (folder / name, folder / f"{name}.gz")):
+            try:  # of a packed file that of what is in it
+                with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as content:
+                    checksum = _md5(content)
+            except (OSError, EOFError, zlib.error) as error:
+                checksum = f"unknown ({error})"
+            same += checksum == md5
+            if checksum != md5:
+                verification.faults.append(f"{file} is not the published file: its checksum is {checksum}, not {md5}.")
     if same:
         verification.facts.append(f"{same} files have the published checksum")
-
-
-def _count(task: Task, known: PublicDataset | None, verification: Verification) -> None:
-    counts = (len(task.train), len(task.test))
-    verification.facts.append(f"{counts[0]:,} training and {counts[1]:,} test images of {len(task.classes)} classes")
-    if known is not None and counts != known.counts and "=" not in verification.name:
-        whole = f"{known.counts[0]:,} + {known.counts[1]:,}"
-        verification.facts.append(f"a part of the published set, which has {whole}")
-    if verification.folder is not None and (aside := excluded_files(verification.folder)):
-        verification.facts.append(f"{len(aside)} pictures left out by {EXCLUSION_LIST}")
 
 
 def _decode(task: Task, verification: Verification, listen: Callable[[int, int], None]) -> None:

@@ -8,6 +8,9 @@ no part of the task any more.
 from __future__ import annotations
 
 import csv
+import functools
+import hashlib
+import importlib.util
 import json
 import os
 from collections import Counter
@@ -17,14 +20,17 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
+from torch import Tensor
 
 from uproar.data.locations import locate, public_dataset
-from uproar.data.registry import Count, Only, Root, Shorter, Size, subsample_rows, tasks
-from uproar.data.stream import CentreCrop, Pictures
+from uproar.data.registry import Count, Only, Root, Shorter, Size, subsample, subsample_rows, tasks
+from uproar.data.stream import CentreCrop, Pictures, Source
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, BadOption, one_line
+from uproar.registry import Entry
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 EXCLUSION_LIST = "left-out.txt"
@@ -241,8 +247,16 @@ def imagenet(
     boxes = _first(folder, _XML)
     _add_validation(second, f"{below}val", labels, boxes)
     if boxes is not None:
-        own = {name: wnids[label] for name, label in zip(second.names, second.labels, strict=True)}
-        second.boxed = lambda name: _boxes_of(boxes / f"{Path(name).stem}.xml", own[name])
+        class_of = {name: wnids[label] for name, label in zip(second.names, second.labels, strict=True)}
+
+        def boxed(name: str) -> FileBoxes | None:
+            file = boxes / f"{Path(name).stem}.xml"
+            if not file.is_file():
+                return None
+            objects, size = _objects(file)
+            return FileBoxes(tuple(box for wnid, box in objects if wnid == class_of[name]), size)
+
+        second.boxed = boxed
     place = _first(folder, _WORDS)
     names = class_titles(wnids, {} if place is None else dict(read_columns(place, 2)))
     return photo_task("imagenet", (first, second), names, CentreCrop(size, shorter), (train, test))
@@ -312,38 +326,21 @@ def _wnids_of_kit(file: Path) -> dict[str, str]:
 
     try:
         synsets = loadmat(file, squeeze_me=True, struct_as_record=False)["synsets"]
-        return {str(int(one.ILSVRC2012_ID)): str(one.WNID) for one in synsets if int(one.num_children) == 0}
+        return {str(int(synset.ILSVRC2012_ID)): str(synset.WNID) for synset in synsets if int(synset.num_children) == 0}
     except Exception as error:  # a damaged file can fail in any way
         raise BadInput(f"{file} is not the table of the kit's classes ({one_line(error)}).") from None
 
 
-def _boxes_of(file: Path, wnid: str) -> FileBoxes | None:
-    """The boxes of a class in an XML file; none where there is no file."""
-    if not file.is_file():
-        return None
-    objects, size = _objects(file)
-    return FileBoxes(tuple(box for name, box in objects if name == wnid), size)
-
-
-Objects = list[tuple[str, tuple[float, float, float, float]]]
-
-
-def _objects(file: Path) -> tuple[Objects, tuple[int, int]]:
+def _objects(file: Path) -> tuple[list[tuple[str, Box]], tuple[int, int]]:
     """The class and box of each object in a photo, and the photo's width and height."""
-
-    def number(node: ElementTree.Element, name: str) -> float:
-        return float(node.findtext(name, ""))
-
     try:
         top = ElementTree.parse(file).getroot()
-        objects: Objects = []
-        for one in top.iter("object"):
-            box = one.find("bndbox")
-            assert box is not None
-            edges = (number(box, "xmin"), number(box, "ymin"), number(box, "xmax"), number(box, "ymax"))
-            objects.append((one.findtext("name", ""), edges))
-        return objects, (int(number(top, "size/width")), int(number(top, "size/height")))
-    except (OSError, ElementTree.ParseError, ValueError, AssertionError) as error:
+        objects: list[tuple[str, Box]] = []
+        for thing in top.iter("object"):
+            x0, y0, x1, y1 = (float(thing.findtext(f"bndbox/{edge}", "")) for edge in ("xmin", "ymin", "xmax", "ymax"))
+            objects.append((thing.findtext("name", ""), (x0, y0, x1, y1)))
+        return objects, (int(float(top.findtext("size/width", ""))), int(float(top.findtext("size/height", ""))))
+    except (OSError, ElementTree.ParseError, ValueError) as error:
         raise BadInput(f"{file} is not a box file ({one_line(error)}).") from None
 
 
@@ -509,3 +506,104 @@ def tiny_imagenet(
 def _tiny_box(table: Path, values: list[str]) -> FileBoxes:
     x0, y0, x1, y1 = parse_floats(table, values)
     return FileBoxes(((x0, y0, x1, y1),), (_SIDE, _SIDE))
+
+
+# any image set of Hugging Face `datasets`: `hf:uoft-cs/cifar10`
+
+
+@functools.cache
+def hf_entry(name: str) -> Entry:
+    """The task that reads the set `hf:NAME`."""
+    short = name.removeprefix("hf:")
+    if not short:
+        raise BadInput("hf: needs the name of a set, e.g. hf:uoft-cs/cifar10.")
+    if importlib.util.find_spec("datasets") is None:
+        raise BadInput(f"{name} needs the package datasets: pip install 'uproar[hf]'.")
+
+    def read(
+        *,
+        config: str | None = None,
+        learn: str = "train",
+        judge: str | None = None,
+        image: str | None = None,
+        label: str | None = None,
+        size: int = 0,
+        shorter: Shorter = 0,
+        train: Count = None,
+        test: Count = None,
+    ) -> Task:
+        parts = _hf_splits(short, config, learn, judge)
+        first = parts[0]
+        pictures, labels = _column(first, image, "Image", "image"), _column(first, label, "ClassLabel", "label")
+        names = getattr(first.features[labels], "names", None)
+        classes = tuple(map(str, names or sorted({value for part in parts for value in part[labels]})))
+        width, height = (size, size) if size else first[0][pictures].size
+        if width != height:
+            raise BadInput(f"The first picture is {width}×{height}; say to what size, e.g. size=224.")
+        crop = CentreCrop(width, shorter if size else shorter or width)
+        splits = []
+        for split, part in zip(("train", "test"), parts, strict=True):
+            numbers = list(part[labels]) if names else [classes.index(str(value)) for value in part[labels]]
+            splits.append(Split(split, HuggingFacePictures(part, pictures, crop), torch.tensor(numbers)))
+        return subsample(Task(name, splits[0], splits[1], classes), train, test)
+
+    read.__doc__ = f"The set {short} of Hugging Face datasets."
+    return Entry("task", name, read, {"images": "pictures", "truth": "none"})
+
+
+tasks.makers["hf:"] = hf_entry
+
+
+def _hf_splits(name: str, config: str | None, learn: str, judge: str | None) -> list[Any]:
+    import datasets  # an extra, and slow
+
+    try:
+        held = datasets.load_dataset(name, config)
+    except Exception as error:  # anything from a missing set to a missing network
+        raise BadInput(f"hf:{name} cannot be loaded: {one_line(error)}") from None
+    usual = next((split for split in ("test", "validation", "valid") if split in held), "test")
+    wanted = {"learn": learn, "judge": judge or usual}
+    for option, split in wanted.items():
+        if split not in held:
+            raise BadInput(f"hf:{name} has no split {split!r} but {', '.join(held)}; say which with {option}=…")
+    return [held[split] for split in wanted.values()]
+
+
+def _column(rows: Any, given: str | None, kind: str, option: str) -> str:
+    """The column that was given, or the first of its kind."""
+    typed = [name for name, value in rows.features.items() if type(value).__name__ == kind]
+    column = given or next(iter(typed), option)
+    if column not in rows.features:
+        raise BadInput(f"There is no column {column!r} but {', '.join(rows.features)}; say which with {option}=…")
+    return column
+
+
+class HuggingFacePictures(Source):
+    """The pictures of a column, as files that are decoded when they are read."""
+
+    def __init__(self, rows: Any, column: str, crop: CentreCrop) -> None:
+        import datasets
+
+        self.rows = rows.cast_column(column, datasets.Image(decode=False))
+        self.column, self.crop = column, crop
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self.rows), 3, self.crop.size, self.crop.size
+
+    def read(self, rows: Tensor) -> Tensor:
+        pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
+        for place, row in enumerate(rows.tolist()):
+            pixels[place] = self.crop.picture(*self._content(row))
+        return torch.from_numpy(pixels)
+
+    def digest(self) -> str:
+        total = hashlib.sha256(self.crop.key.encode())
+        for row in range(len(self.rows)):
+            total.update(hashlib.sha256(self._content(row)[1]).digest())
+        return total.hexdigest()[:40]
+
+    def _content(self, row: int) -> tuple[Path, bytes]:
+        held = self.rows[row][self.column]
+        name = Path(held["path"] or f"picture {row}")
+        return name, held["bytes"] if held["bytes"] is not None else name.read_bytes()

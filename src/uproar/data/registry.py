@@ -15,7 +15,7 @@ from uproar.expression import Call, parse
 from uproar.plugins import line_in_file
 from uproar.registry import Entry, Registry
 
-_MODULES = ("derived_tasks", "user_images", "huggingface", "photographs", "planted", "small_sets")
+_MODULES = ("derived_tasks", "user_images", "photographs", "planted", "small_sets")
 tasks = Registry("task", "uproar.tasks", tuple(f"uproar.data.{module}" for module in _MODULES))
 
 
