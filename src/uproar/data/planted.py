@@ -33,10 +33,12 @@ Noise = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class Scene:
-    """What all made-up tasks share: how large images are, how noisy, how many, and the seed of all draws."""
+    """What all made-up tasks share: how large images are, how many, how noisy, and the seed of all draws."""
 
     size: int
     channels: int
+    train: int
+    test: int
     noise: float
     seed: int
     cell: int
@@ -58,17 +60,14 @@ class Scene:
         nothing = torch.zeros(len(labels), self.size, self.size, dtype=torch.bool)
         return Canvas(self, split, labels, draws, noise, nothing, nothing)
 
-    def task(
-        self, name: str, counts: tuple[int, int], classes: Sequence[str], paint: Callable[[Canvas], Canvas]
-    ) -> Task:
+    def task(self, name: str, classes: Sequence[str], paint: Callable[[Canvas], Canvas]) -> Task:
         """A task whose train and test images are painted alike; the classes take turns."""
-        splits = []
-        for split, n in zip(("train", "test"), counts, strict=True):
-            splits.append(paint(self.canvas(split, torch.arange(n) % len(classes))).split())
+        counts = {"train": self.train, "test": self.test}
+        splits = [paint(self.canvas(split, torch.arange(n) % len(classes))).split() for split, n in counts.items()]
         return Task(name, splits[0], splits[1], tuple(classes))
 
 
-def scene_and_counts(
+def scene_of(
     *,
     size: Size = 16,
     channels: Channels = 1,
@@ -76,9 +75,9 @@ def scene_and_counts(
     test: Count = 256,
     noise: Noise = 0.5,
     seed: int = 0,
-) -> tuple[Scene, tuple[int, int]]:
-    """A scene and how many images of it are for training and test: the options of every made-up task."""
-    return Scene(size, channels, noise, seed, size // 16), (train, test)
+) -> Scene:
+    """The scene of these options, which every made-up task has."""
+    return Scene(size, channels, train, test, noise, seed, size // 16)
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def planted(
     seed: int = 0,
 ) -> Task:
     """A bright glyph at a random place on uniform noise; only the glyph's pixels tell the class."""
-    scene, glyphs = Scene(size, channels, noise, seed, cell=1), glyph_shapes(classes)
+    scene, glyphs = Scene(size, channels, train, test, noise, seed, cell=1), glyph_shapes(classes)
 
     def paint(canvas: Canvas) -> Canvas:
         corners = canvas.corners_in("planted corner")
@@ -164,7 +163,7 @@ def planted(
         square = torch.stack([column, row, column + GLYPH - 1, row + GLYPH - 1], 1)
         return replace(canvas.planted(glyphs[canvas.labels], corners), boxes=(square,))
 
-    return scene.task("planted", (train, test), [f"glyph {i}" for i in range(classes)], paint)
+    return scene.task("planted", [f"glyph {i}" for i in range(classes)], paint)
 
 
 def glyph_shapes(classes: int) -> Tensor:
@@ -188,41 +187,36 @@ def glyph_shapes(classes: int) -> Tensor:
 
 
 @tasks.declare("planted-conjunction", images="made up: two glyphs on noise", truth="masks and boxes")
-@options_of(scene_and_counts)
+@options_of(scene_of)
 def planted_conjunction(*, moving: bool = True, **options: Any) -> Task:
     """Class 1 where two parts are both there; in class 0 one of them, left or right by chance, is another shape."""
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
 
     def shapes(canvas: Canvas) -> tuple[Tensor, Tensor]:
         complete, missing = canvas.labels == 1, canvas.choice("planted missing part", 2)
         return (~complete & (missing == 0)).long(), (~complete & (missing == 1)).long()
 
-    return _two_parts("planted-conjunction", scene, counts, ("not both", "both"), shapes, moving)
+    return _two_parts("planted-conjunction", scene, ("not both", "both"), shapes, moving)
 
 
 @tasks.declare("planted-xor", images="made up: two glyphs on noise", truth="masks and boxes")
-@options_of(scene_and_counts, train=2048)
+@options_of(scene_of, train=2048)
 def planted_xor(*, moving: bool = False, **options: Any) -> Task:
     """Two parts of two shapes each; the class is whether exactly one of them is the second: one part tells nothing.
 
     The parts stay in the middle of their halves unless they are `moving`, which small networks hardly learn.
     """
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
 
     def shapes(canvas: Canvas) -> tuple[Tensor, Tensor]:
         first = canvas.choice("planted first part", 2)
         return first, first ^ canvas.labels
 
-    return _two_parts("planted-xor", scene, counts, ("alike", "different"), shapes, moving)
+    return _two_parts("planted-xor", scene, ("alike", "different"), shapes, moving)
 
 
 def _two_parts(
-    name: str,
-    scene: Scene,
-    counts: tuple[int, int],
-    classes: tuple[str, str],
-    shapes: Callable[[Canvas], tuple[Tensor, Tensor]],
-    moving: bool,
+    name: str, scene: Scene, classes: tuple[str, str], shapes: Callable[[Canvas], tuple[Tensor, Tensor]], moving: bool
 ) -> Task:
     """A part in each half of the image; `shapes` says which of its two shapes each has."""
     left, right = scene.enlarge(glyph_shapes(4)).split(2)
@@ -240,17 +234,17 @@ def _two_parts(
         canvas = canvas.planted(left[first], place(canvas, "planted left", (0, half)))
         return canvas.planted(right[second], place(canvas, "planted right", (half, scene.size)))
 
-    return scene.task(name, counts, classes, paint)
+    return scene.task(name, classes, paint)
 
 
 @tasks.declare("planted-absence", images="made up: glyphs in the corners, on noise", truth="masks and boxes")
-@options_of(scene_and_counts)
+@options_of(scene_of)
 def planted_absence(**options: Any) -> Task:
     """Class 1 where the glyph in the upper left corner is missing; those in the other corners come and go by chance.
 
     The evidence is the place of the glyph in both classes: in class 1 there is nothing but noise to be seen there.
     """
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
     glyph = scene.enlarge(glyph_shapes(1))
 
     def paint(canvas: Canvas) -> Canvas:
@@ -263,7 +257,7 @@ def planted_absence(**options: Any) -> Task:
         present = everywhere & (canvas.labels == 0)[:, None, None]
         return canvas.painted(present, here).marked(everywhere, here)
 
-    return scene.task("planted-absence", counts, ("there", "missing"), paint)
+    return scene.task("planted-absence", ("there", "missing"), paint)
 
 
 # made-up tasks whose evidence is a shape: at a fixed place, by its place, told twice, among distractors
@@ -273,14 +267,14 @@ Classes = Annotated[int, Field(ge=2, le=16)]
 
 
 @tasks.declare("planted-fixed", images="made up: a glyph in the middle, on noise", truth="masks and boxes")
-@options_of(scene_and_counts)
+@options_of(scene_of)
 def planted_fixed(*, classes: Classes = 4, **options: Any) -> Task:
     """A bright glyph that tells the class, always in the middle: the evidence never moves.
 
     The evidence is the square of the glyph: which of its pixels are dark tells the class as well, and the square is the
     same for all classes.
     """
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
     glyphs = scene.enlarge(glyph_shapes(classes))
 
     def paint(canvas: Canvas) -> Canvas:
@@ -288,17 +282,17 @@ def planted_fixed(*, classes: Classes = 4, **options: Any) -> Task:
         square = torch.ones(len(canvas), scene.glyph, scene.glyph, dtype=torch.bool)
         return canvas.painted(glyphs[canvas.labels], middle).marked(square, middle)
 
-    return scene.task("planted-fixed", counts, [f"glyph {i}" for i in range(classes)], paint)
+    return scene.task("planted-fixed", [f"glyph {i}" for i in range(classes)], paint)
 
 
 @tasks.declare("planted-place", images="made up: one glyph in a quarter, on noise", truth="masks and boxes")
-@options_of(scene_and_counts)
+@options_of(scene_of)
 def planted_place(**options: Any) -> Task:
     """The same bright glyph in one of the four quarters, which tells the class, or nowhere: class 0 is empty.
 
     Images of class 0 have no evidence that could be marked, and count as undefined in metrics of known pixels.
     """
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
     glyph = scene.enlarge(glyph_shapes(1))
 
     def paint(canvas: Canvas) -> Canvas:
@@ -311,14 +305,14 @@ def planted_place(**options: Any) -> Task:
         return canvas.planted(shapes, corners)
 
     places = ("nowhere", "upper left", "upper right", "lower left", "lower right")
-    return scene.task("planted-place", counts, places, paint)
+    return scene.task("planted-place", places, paint)
 
 
 @tasks.declare("planted-redundant", images="made up: two glyphs that say the same, on noise", truth="masks and boxes")
-@options_of(scene_and_counts)
+@options_of(scene_of)
 def planted_redundant(*, classes: Classes = 4, **options: Any) -> Task:
     """Two glyphs, one in each half, and either alone tells the class: what is left of one replaces the other."""
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
     left, right = scene.enlarge(glyph_shapes(2 * classes)).split(classes)
 
     def paint(canvas: Canvas) -> Canvas:
@@ -326,13 +320,13 @@ def planted_redundant(*, classes: Classes = 4, **options: Any) -> Task:
         second = canvas.corners_in("planted right", (scene.size // 2, scene.size))
         return canvas.planted(left[canvas.labels], first).planted(right[canvas.labels], second)
 
-    return scene.task("planted-redundant", counts, [f"glyphs {i}" for i in range(classes)], paint)
+    return scene.task("planted-redundant", [f"glyphs {i}" for i in range(classes)], paint)
 
 
 @tasks.declare(
     "planted-distractors", images="made up: a glyph among others as bright, on noise", truth="masks and boxes"
 )
-@options_of(scene_and_counts)
+@options_of(scene_of)
 def planted_distractors(
     *, classes: Classes = 4, distractors: Annotated[int, Field(ge=1, le=8)] = 2, **options: Any
 ) -> Task:
@@ -340,7 +334,7 @@ def planted_distractors(
 
     The distractors are drawn, for each image and independently of its class, from as many shapes as there are classes.
     """
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
     telling, other = scene.enlarge(glyph_shapes(2 * classes)).split(classes)
 
     def paint(canvas: Canvas) -> Canvas:
@@ -354,7 +348,7 @@ def planted_distractors(
             canvas = canvas.painted(other[canvas.choice(f"planted distractor {number}", classes)], corners)
         return canvas.planted(telling[canvas.labels], own)
 
-    return scene.task("planted-distractors", counts, [f"glyph {i}" for i in range(classes)], paint)
+    return scene.task("planted-distractors", [f"glyph {i}" for i in range(classes)], paint)
 
 
 # made-up tasks about what surrounds the evidence: a texture among dots, a background that goes with the class
@@ -373,13 +367,13 @@ def textures() -> Tensor:
 
 
 @tasks.declare("planted-texture", images="made up: a textured patch among random dots", truth="masks and boxes")
-@options_of(scene_and_counts, train=2048)
+@options_of(scene_of, train=2048)
 def planted_texture(**options: Any) -> Task:
     """Bright dots everywhere, half of all cells; in a patch of 8×8 cells they form the texture that tells the class.
 
     No brightness tells anything, only how the dots of the patch lie; the patch moves.
     """
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
     patterns = scene.enlarge(textures())
     patch = _PATCH * scene.cell
 
@@ -392,11 +386,11 @@ def planted_texture(**options: Any) -> Task:
         canvas = replace(canvas, bright=dots & ~canvas.evidence)
         return canvas.painted(patterns[canvas.labels], corners)
 
-    return scene.task("planted-texture", counts, TEXTURES, paint)
+    return scene.task("planted-texture", TEXTURES, paint)
 
 
 @tasks.declare("planted-background", images="made up: a glyph on noise of some brightness", truth="masks and boxes")
-@options_of(scene_and_counts)
+@options_of(scene_of)
 def planted_background(
     *,
     classes: Annotated[int, Field(ge=2, le=8)] = 4,
@@ -408,7 +402,7 @@ def planted_background(
     With probability `correlation` the background of a training image has the brightness of its class, else that of a
     random one; of a test image always that of a random one. The glyph is the only evidence that holds in both.
     """
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
     glyphs = scene.enlarge(glyph_shapes(classes))
 
     def paint(canvas: Canvas) -> Canvas:
@@ -420,7 +414,7 @@ def planted_background(
         shaded = low[:, None, None, None] + canvas.noise / classes
         return replace(canvas, noise=shaded).planted(glyphs[canvas.labels], canvas.corners_in("planted corner"))
 
-    return scene.task("planted-background", counts, [f"glyph {i}" for i in range(classes)], paint)
+    return scene.task("planted-background", [f"glyph {i}" for i in range(classes)], paint)
 
 
 # images of parts at fixed places for networks whose weights are set by hand: which parts each uses is known exactly
@@ -465,14 +459,14 @@ RULES: dict[str, Rule] = {
 @tasks.declare(
     "hand-set", images="made up: bright squares on noise", truth="masks and boxes of the parts that the rule uses"
 )
-@options_of(scene_and_counts, train=64)
+@options_of(scene_of, train=64)
 def hand_set(*, rule: RuleName = "and", **options: Any) -> Task:
     """Parts that are there or not, and a class that is a rule of some of them: for the model `hand-set` of that rule.
 
     `linear` is 2A + B − 2C > ½; `not` is class 1 where A is missing; `saturating` and `shattered` are A, which the
     network reads in a way that gradients do not show.
     """
-    scene, counts = scene_and_counts(**options)
+    scene = scene_of(**options)
     side = GRID * scene.cell
     corners = [(side * (place // GRID), side * (place % GRID)) for place in PLACES]
 
@@ -490,4 +484,4 @@ def hand_set(*, rule: RuleName = "and", **options: Any) -> Task:
             canvas = canvas.marked(square, at) if number < uses else canvas
         return canvas
 
-    return scene.task(f"hand-set({rule})", counts, ("no", "yes"), paint)
+    return scene.task(f"hand-set({rule})", ("no", "yes"), paint)

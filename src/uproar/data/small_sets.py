@@ -107,13 +107,17 @@ def cifar100(
 ) -> Task:
     """CIFAR-100 (Krizhevsky 2009), 32×32 colour, 100 fine or 20 coarse classes, from either layout."""
     folder = locate("cifar100", root)
+    key = f"{labels}_label_names"
     if (folder / "test.bin").is_file():
-        column = 1 if labels == "fine" else 0
-        parts = [_binary_batch(folder / f"{name}.bin", 2, column) for name in ("train", "test")]
-        names = _lines(folder / f"{labels}_label_names.txt")
+        parts = [_binary_batch(folder / f"{name}.bin", 2, int(labels == "fine")) for name in ("train", "test")]
+        lines = present(folder / f"{key}.txt").read_text().splitlines()
+        names = tuple(line.strip() for line in lines if line.strip())
     else:
         parts = [_pickled_batch(folder / name, f"{labels}_labels") for name in ("train", "test")]
-        names = _pickled_names(folder / "meta", f"{labels}_label_names")
+        listed = pickled_table(folder / "meta").get(key)
+        if not isinstance(listed, list | tuple):
+            raise BadInput(f"{folder / 'meta'} has no list of names {key!r}.")
+        names = tuple(map(_text, listed))
     name = "cifar100" if labels == "fine" else "cifar100-coarse"
     task = Task(name, _cifar_split("train", parts[:1]), _cifar_split("test", parts[1:]), names)
     return subsample(task, train, test)
@@ -125,12 +129,17 @@ def _cifar_split(name: str, parts: list[Bytes]) -> Split:
     return Split(name, torch.from_numpy(images), torch.from_numpy(labels))
 
 
-def _binary_batch(file: Path, labels: int, column: int) -> Bytes:
-    """A batch of records: so many label bytes, then the pixels."""
+def present(file: Path) -> Path:
+    """The file, if it is there."""
     if not file.is_file():
         raise BadInput(f"There is no {file.name} in {file.parent}.")
+    return file
+
+
+def _binary_batch(file: Path, labels: int, column: int) -> Bytes:
+    """A batch of records: so many label bytes, then the pixels."""
     length = labels + _PIXELS
-    content = np.fromfile(file, np.uint8)
+    content = np.fromfile(present(file), np.uint8)
     if not len(content) or len(content) % length:
         raise BadInput(
             f"{file} has {len(content)} bytes, which is no multiple of {length} (labels and pixels of an image); "
@@ -159,15 +168,6 @@ def _pickled_batch(file: Path, labels: str) -> Bytes:
     return images, numbers
 
 
-def _pickled_names(file: Path, key: str) -> tuple[str, ...]:
-    held = pickled_table(file)
-    if key not in held:
-        raise BadInput(f"{file} has no {key!r}.")
-    if not isinstance(held[key], list | tuple):
-        raise BadInput(f"{file}: {key!r} must be a list of names.")
-    return tuple(_text(name) for name in held[key])
-
-
 class _ArrayUnpickler(pickle.Unpickler):
     """Reads plain values and NumPy arrays: the CIFAR files name nothing else, and nothing else is looked up."""
 
@@ -181,11 +181,11 @@ class _ArrayUnpickler(pickle.Unpickler):
 def pickled_table(file: Path) -> dict[str, Any]:
     """The dict in a pickle file of plain values and arrays, its keys as text."""
     try:
-        with file.open("rb") as opened:
+        with present(file).open("rb") as opened:
             held = _ArrayUnpickler(opened, encoding="bytes").load()
-    except FileNotFoundError:
-        raise BadInput(f"There is no {file.name} in {file.parent}.") from None
     except CODE_ERRORS as error:  # a damaged pickle raises nearly anything
+        if isinstance(error, BadInput):
+            raise
         raise BadInput(f"{file} is not a pickle of plain data: {one_line(error)}.") from None
     if not isinstance(held, dict):
         raise BadInput(f"{file} holds a {type(held).__name__}, not a dict.")
@@ -194,12 +194,6 @@ def pickled_table(file: Path) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
-def _lines(file: Path) -> tuple[str, ...]:
-    if not file.is_file():
-        raise BadInput(f"There is no {file.name} in {file.parent}.")
-    return tuple(line.strip() for line in file.read_text().splitlines() if line.strip())
 
 
 @tasks.declare(images="73,257 + 26,032 colour 32×32", truth="none")
@@ -214,18 +208,15 @@ def svhn(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
 def _svhn_split(name: str, file: Path) -> Split:
     from scipy.io import loadmat  # loads slowly, and few need it
 
-    if not file.is_file():
-        raise BadInput(f"There is no {file.name} in {file.parent}.")
     try:
-        held = loadmat(file, variable_names=["X", "y"])
+        held = loadmat(present(file), variable_names=["X", "y"])
+    except BadInput:
+        raise
     except Exception as error:  # a damaged file can fail in any way
         raise BadInput(f"{file} cannot be read as a MATLAB file ({one_line(error)}).") from None
-    for variable in ("X", "y"):
+    for variable, what in (("X", "images"), ("y", "labels")):
         if variable not in held:
-            raise BadInput(
-                f"{file} has no variable {variable!r} (the {'images' if variable == 'X' else 'labels'}); "
-                "it is not a file of the cropped digits."
-            )
+            raise BadInput(f"{file} has no variable {variable!r} (the {what}); it is not a file of the cropped digits.")
     images, labels = held["X"], held["y"].reshape(-1)
     if images.ndim != 4 or images.shape[:3] != (32, 32, 3) or images.dtype != np.uint8:
         raise BadInput(f"{file}: X must be bytes of shape (32, 32, 3, n), not {images.dtype} of shape {images.shape}.")

@@ -88,9 +88,9 @@ def folder_task(
         elif values:
             titles, of_files = list(values), table.rows(values, "values", _number)
         elif separator:
-            titles, of_files = _separated(table.texts(label, "label", empty=True), separator)
+            titles, of_files = _separated(table.texts(label, "label"), separator)
         else:
-            texts = table.texts(label, "label")
+            texts = table.texts(label, "label", empty=False)
             known = table.numbered(texts, classes, first) if classes else table.named(texts)
             titles = [str(i) for i in range(classes)] if classes else list(known)
             of_files = [known[text] for text in texts]
@@ -126,15 +126,15 @@ def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[FileList, F
     second = next((name for name in _TEST if (place / name).is_dir()), None)
     if (place / "train").is_dir() and second is not None:
         classes = class_folders(place / "train")
-        listings = FileList(place), FileList(place)
-        for split, listing in zip(("train", second), listings, strict=True):
+        train, test = FileList(place), FileList(place)
+        if strange := sorted({*class_folders(place / second)} - {*classes}):
+            raise BadInput(
+                f"{place}: the class {strange[0]!r} is in {second} but not in train; a network cannot learn it."
+            )
+        for split, listing in (("train", train), (second, test)):
             for name in class_folders(place / split):
-                if name not in classes:
-                    raise BadInput(
-                        f"{place}: the class {name!r} is in {split} but not in train; a network cannot learn it."
-                    )
                 listing.add_folder(f"{split}/{name}", classes.index(name))
-        return True, classes, listings
+        return True, classes, (train, test)
     classes = class_folders(place)
     if len(classes) < 2:
         raise BadInput(f"{place} has {len(classes)} class folders; a task needs at least two (or a table: csv=…).")
@@ -177,16 +177,12 @@ class _Table:
         except (OSError, UnicodeDecodeError, tables.Error) as error:
             raise BadInput(f"{self.file} cannot be read as a table: {error}.") from None
 
-    def column(self, name: str, option: str) -> list[str]:
-        """What stands in a column, which `option` names."""
+    def texts(self, name: str, option: str, empty: bool = True) -> list[str]:
+        """What stands in a column, which `option` names; an empty place is refused unless it may be `empty`."""
         if name not in self.header:
             columns = ", ".join(self.header)
             raise BadInput(f"{self.file} has no column {name!r} but {columns}; say which with {option}=…")
-        return [row[name] or "" for row in self.lines]
-
-    def texts(self, name: str, option: str, empty: bool = False) -> list[str]:
-        """The texts of a column; an empty place is refused unless it may be `empty`."""
-        texts = [text.strip() for text in self.column(name, option)]
+        texts = [(row[name] or "").strip() for row in self.lines]
         if "" in texts and not empty:
             what = "label" if option == "label" else repr(name)
             raise BadInput(f"{self.file}, line {texts.index('') + 2}: there is no {what}.")
@@ -195,9 +191,9 @@ class _Table:
     def files(self, image: str) -> list[str]:
         """The files it names, with or without their ending, beside the table or in `images`."""
         found = []
-        for line, name in enumerate(self.column(image, "image"), 2):
+        for line, name in enumerate(self.texts(image, "image"), 2):
             candidates = (f"{below}{name}{ending}" for below in ("", "images/") for ending in ("", *ENDINGS))
-            file = next((one for one in candidates if name and (self.place / one).is_file()), None)
+            file = next((path for path in candidates if name and (self.place / path).is_file()), None)
             if file is None:
                 raise BadInput(f"{self.file}, line {line}: there is no picture {name or None!r} in {self.place}.")
             found.append(file)
@@ -205,15 +201,14 @@ class _Table:
 
     def rows(self, columns: Sequence[str], option: str, read: Callable[[str, str], float]) -> list[Row]:
         """Several columns of each picture, read as numbers."""
-        result: list[list[float]] = []
-        for column in columns:
-            result.append([])
-            for line, text in enumerate(self.texts(column, option), 2):
-                try:
-                    result[-1].append(read(column, text))
-                except ValueError as error:
-                    raise BadInput(f"{self.file}, line {line}: {error}.") from None
-        return list(zip(*result, strict=True))
+        table = [self.texts(column, option, empty=False) for column in columns]
+        rows: list[Row] = []
+        for line, texts in enumerate(zip(*table, strict=True), 2):
+            try:
+                rows.append(tuple(map(read, columns, texts)))
+            except ValueError as error:
+                raise BadInput(f"{self.file}, line {line}: {error}.") from None
+        return rows
 
     def named(self, labels: Sequence[str]) -> dict[str, int]:
         """Labels as names of classes, in rising order; numbers by value."""
@@ -246,8 +241,8 @@ class _Table:
     def divided(self, whole: FileList, split: str) -> tuple[FileList, FileList]:
         """The files of the two splits, as a column says."""
         parts: tuple[list[int], list[int]] = ([], [])
-        for row, text in enumerate(self.column(split, "split")):
-            word = text.strip().lower()
+        for row, text in enumerate(self.texts(split, "split")):
+            word = text.lower()
             if word not in ("train", *_TEST):
                 raise BadInput(f"{self.file}, line {row + 2}: the split must be train or test, not {text!r}.")
             parts[word != "train"].append(row)
