@@ -25,14 +25,15 @@ from uproar.models import MemoryBudget
 from uproar.models.forward import GivenInputs, HeldInputs, callable_from_cpu, explain_on_device, holding, unwrap_remote
 from uproar.models.output_kind import (
     SOFTMAX,
-    LogOdds,
-    LogProbabilities,
+    Logits,
     Output,
     OutputKind,
     Pick,
     assumed_output,
     assuming_output,
     check_output,
+    log_odds,
+    logarithm,
     logits_of,
     picked_kind,
     recognise_output,
@@ -482,6 +483,6 @@ def _with_logits(
     if not kind.bounded:
         return model, clean, logits, []
     if kind.kind == "sigmoid":
-        return LogOdds(model), clean, logits, []
+        return Logits(model, log_odds), clean, logits, []
     said = "The model's rows sum to 1, so they are taken as probabilities; say output='logit' if they are not."
-    return LogProbabilities(model), clean, logits, [] if output == "probability" else [said]
+    return Logits(model, logarithm), clean, logits, [] if output == "probability" else [said]

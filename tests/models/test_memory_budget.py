@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import uproar
-from uproar.models import memory_budget as budget
-from uproar.models.memory_budget import ON_CPU, MemoryBudget, bytes_per_image, rows_within_budget
+from uproar.models import forward as budget
+from uproar.models.forward import ON_CPU, MemoryBudget, bytes_per_image, rows_within_budget
 from uproar.models.small import cnn_small
 
 

@@ -13,8 +13,8 @@ from uproar import explain
 from uproar.data import load
 from uproar.errors import BadInput, BadOption, UnknownName
 from uproar.models import ModelSpec, build, make
-from uproar.models.libraries import timm_entry, torchvision_entry
 from uproar.models.normalise import IMAGENET
+from uproar.models.registry import timm_entry, torchvision_entry
 from uproar.models.weights import load_weights
 from uproar.training import predict
 

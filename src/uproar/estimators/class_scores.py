@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from uproar.errors import BadInput
-from uproar.models.forward import forward
-from uproar.models.memory_budget import rows_within_budget
+from uproar.models.forward import forward, rows_within_budget
 from uproar.models.output_kind import assumed_output, scores_or_values
 from uproar.types import Images, Labels
 

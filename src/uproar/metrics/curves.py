@@ -43,7 +43,7 @@ from uproar.metrics.changes import (
 )
 from uproar.metrics.probe import ROWS, area_of, asked, curve_of, follows_values, only, target_score
 from uproar.metrics.registry import SHOWN, Axis, Responses, metric, of_pixels
-from uproar.models.memory_budget import rows_within_budget
+from uproar.models.forward import rows_within_budget
 from uproar.registry import options_of
 from uproar.removal import count, filled
 from uproar.removal.fill import FillContext, Positive, Size, fills, gaussian_kernel, read_fill, weighted_windows

@@ -31,8 +31,7 @@ from uproar.metrics.registry import (
     metrics,
     read_metric,
 )
-from uproar.models.forward import borrowed, forward
-from uproar.models.memory_budget import rows_within_budget
+from uproar.models.forward import borrowed, forward, rows_within_budget
 from uproar.models.output_kind import assumed_output, is_predicted, probabilities, require_kind
 from uproar.statistics.areas import area
 from uproar.tensors import spans

@@ -20,8 +20,20 @@ def weighted_layers(model: nn.Module, x: Images) -> list[str]:
 
     A module that is never called itself, because its owner uses its weights, stands where its owner is called.
     """
+    watched = _copied(model)
+    called: dict[str, int] = {}
+
+    def note(name: str) -> Callable[..., None]:
+        def hook(*_: object) -> None:
+            called.setdefault(name, len(called))
+
+        return hook
+
+    for name, module in watched.named_modules():
+        module.register_forward_pre_hook(note(name))
+    with torch.no_grad():
+        watched(x[[0, 0]])
     owners = [name for name, module in model.named_modules() if list(module.parameters(recurse=False))]
-    called = _calls(model, x)
 
     def place(name: str) -> tuple[int, int]:
         owner = name
@@ -44,24 +56,6 @@ def redrawn_copies(model: nn.Module, x: Images, seed: int, *, cascading: bool) -
             spoilt = _copied(model)
         _draw_anew(spoilt.get_submodule(name), key(seed, "drawn anew", name))
         yield spoilt
-
-
-def _calls(model: nn.Module, x: Images) -> dict[str, int]:
-    """When each module is first called in a forward pass, on a copy of the model."""
-    watched = _copied(model)
-    called: dict[str, int] = {}
-
-    def note(name: str) -> Callable[..., None]:
-        def hook(*_: object) -> None:
-            called.setdefault(name, len(called))
-
-        return hook
-
-    for name, module in watched.named_modules():
-        module.register_forward_pre_hook(note(name))
-    with torch.no_grad():
-        watched(x[[0, 0]])
-    return called
 
 
 def _copied(model: nn.Module) -> nn.Module:

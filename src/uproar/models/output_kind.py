@@ -163,27 +163,16 @@ def logits_of(answers: Tensor, kind: OutputKind) -> Tensor:
     return replace(kind, bounded=False).read(logits, len(answers))
 
 
-class LogProbabilities(nn.Module):
-    """A model that returns probabilities, seen through their logarithm: softmax gives them back."""
+class Logits(nn.Module):
+    """A model that returns probabilities, seen through their logits: a softmax, or sigmoids, give them back."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, logits: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.logits = model, logits
 
     def forward(self, x: Tensor) -> Tensor:
-        return logarithm(forward(self.model, x))
-
-
-class LogOdds(nn.Module):
-    """A model that returns probabilities of labels, seen through their logits: sigmoid gives them back."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        with read_by(None):  # the logits are read outside
-            return log_odds(forward(self.model, x))
+        with read_by(None):  # they are read outside
+            return self.logits(forward(self.model, x))
 
 
 def logarithm(outputs: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ what a ReLU does can reach each of them.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch.nn.functional as F
 from pydantic import Field
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from uproar.models.normalise import NetworkNormalise, Normalisation
 from uproar.models.registry import models
+from uproar.registry import options_of
 
 Width = Annotated[int, Field(ge=1)]
 Stem = Literal["auto", "imagenet", "cifar"]
@@ -119,14 +120,18 @@ class ResNet(nn.Module):
         return self.fc(self.flatten(self.avgpool(x)))
 
 
-def _stage(block: Block, inputs: int, width: int, depth: int, stride: int) -> nn.Sequential:
-    """Blocks of one width; the first changes the size, and its shortcut is a 1×1 convolution."""
+def _stage(block: Block, inputs: int, width: int, depth: int, stride: int, padded: bool = False) -> nn.Sequential:
+    """Blocks of one width; the first changes the size, with a shortcut of a 1×1 convolution or of padding."""
     outputs = width * block.expansion
-    shortcut = None
+    shortcut: nn.Module | None = None
     if stride != 1 or inputs != outputs:
-        shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        shortcut = PaddedShortcut(outputs - inputs) if padded else _projection(inputs, outputs, stride)
     rest = [block(outputs, width, 1, None) for _ in range(depth - 1)]
     return nn.Sequential(block(inputs, width, stride, shortcut), *rest)
+
+
+def _projection(inputs: int, outputs: int, stride: int) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
 
 class PaddedShortcut(nn.Module):
@@ -150,19 +155,13 @@ class CifarResNet(nn.Module):
         self.conv1 = nn.Conv2d(channels, width, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU()
-        self.layer1 = self._stage(width, width, depth)
-        self.layer2 = self._stage(width, 2 * width, depth)
-        self.layer3 = self._stage(2 * width, 4 * width, depth)
+        self.layer1 = _stage(BasicBlock, width, width, depth, 1, padded=True)
+        self.layer2 = _stage(BasicBlock, width, 2 * width, depth, 2, padded=True)
+        self.layer3 = _stage(BasicBlock, 2 * width, 4 * width, depth, 2, padded=True)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.flatten = nn.Flatten()
         self.linear = nn.Linear(4 * width, classes)
         _initialise(self)
-
-    @staticmethod
-    def _stage(inputs: int, outputs: int, depth: int) -> nn.Sequential:
-        more = outputs - inputs
-        first = BasicBlock(inputs, outputs, 2 if more else 1, PaddedShortcut(more) if more else None)
-        return nn.Sequential(first, *(BasicBlock(outputs, outputs, 1, None) for _ in range(depth - 1)))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.relu(self.bn1(self.conv1(self.normalise(x))))
@@ -224,18 +223,10 @@ def resnet50(
 
 
 @models.declare("resnet-tiny", size="0.7 million weights")
-def resnet_tiny(
-    shape: Shape,
-    classes: int,
-    mean: Tensor,
-    std: Tensor,
-    *,
-    stem: Stem = "cifar",
-    width: Width = 16,
-    normalise: Normalisation = "auto",
-) -> nn.Module:
+@options_of(resnet18, stem="cifar", width=16)
+def resnet_tiny(shape: Shape, classes: int, mean: Tensor, std: Tensor, **options: Any) -> nn.Module:
     """Eight residual blocks, 16 to 128 channels wide: the tiny ResNet of Li et al. 2024, whose widths are not given."""
-    return resnet18(shape, classes, mean, std, stem=stem, width=width, normalise=normalise)
+    return resnet18(shape, classes, mean, std, **options)
 
 
 @models.declare(size="0.27 million weights")
@@ -247,11 +238,10 @@ def resnet20(
 
 
 @models.declare(size="0.85 million weights")
-def resnet56(
-    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, width: Width = 16, normalise: Normalisation = "auto"
-) -> nn.Module:
+@options_of(resnet20)
+def resnet56(shape: Shape, classes: int, mean: Tensor, std: Tensor, **options: Any) -> nn.Module:
     """ResNet-56 for CIFAR (He et al. 2016): three stages of nine blocks, shortcuts without weights."""
-    return CifarResNet(NetworkNormalise(normalise, mean, std), 9, shape[0], classes, width)
+    return CifarResNet(NetworkNormalise(options["normalise"], mean, std), 9, shape[0], classes, options["width"])
 
 
 # VGG-16, with the names of weights under which torchvision publishes it
@@ -282,15 +272,9 @@ class VGG(nn.Module):
         hidden = 64 * width
         self.classifier: nn.Module = nn.Linear(channels, classes)
         if not small:
-            self.classifier = nn.Sequential(
-                nn.Linear(49 * channels, hidden),
-                nn.ReLU(),
-                nn.Dropout(),
-                nn.Linear(hidden, hidden),
-                nn.ReLU(),
-                nn.Dropout(),
-                nn.Linear(hidden, classes),
-            )
+            first = [nn.Linear(49 * channels, hidden), nn.ReLU(), nn.Dropout()]
+            second = [nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout()]
+            self.classifier = nn.Sequential(*first, *second, nn.Linear(hidden, classes))
         for module in self.modules():
             if isinstance(module, nn.Conv2d) and module.bias is not None:
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
