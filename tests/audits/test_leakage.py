@@ -13,7 +13,7 @@ from uproar.audits.leakage import told_by_masks
 from uproar.estimators import estimator, estimators
 from uproar.papers.song2023.measures import entropy, given, shared_bits, theorem_one, theorem_two, uniform
 from uproar.statistics.intervals import crossed_mean
-from uproar.training.evaluate import nll_bits
+from uproar.training.fit import nll_bits
 
 
 def test_theorem_two_in_exact_numbers():

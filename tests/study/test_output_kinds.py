@@ -13,8 +13,7 @@ from uproar.errors import BadInput, BadShape
 from uproar.models.output_kind import SOFTMAX, OutputKind
 from uproar.protocols import PROTOCOLS
 from uproar.study.subjects import _targets
-from uproar.training.evaluate import average_precision, mean_average_precision, r_squared
-from uproar.training.fit import training_loss
+from uproar.training.fit import average_precision, mean_average_precision, r_squared, training_loss
 from uproar.types import KINDS
 
 SMALL = {

@@ -19,7 +19,7 @@ from uproar.results.finding import Finding, Mark, Plot
 from uproar.seeds import generator
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, crossed_mean
-from uproar.training.evaluate import nll_bits
+from uproar.training.fit import nll_bits
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study

@@ -23,8 +23,8 @@ from uproar.store import Item
 from uproar.study.changed_images import changed_images
 from uproar.study.settings import Inputs, Keys
 from uproar.training import FineTuning, channels_last, fit, predict
-from uproar.training.evaluate import SCORE_NAMES, loss_bits, nll_bits, task_score
 from uproar.training.finetune import FineTunedCopies
+from uproar.training.fit import SCORE_NAMES, loss_bits, nll_bits, task_score
 from uproar.types import Kind
 
 FINE_TUNED = "fine-tuned"

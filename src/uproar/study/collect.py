@@ -44,7 +44,7 @@ from uproar.study.grid import cells_of, refusal, scores_of
 from uproar.study.settings import ImageRanking, Setting, output_of_task
 from uproar.study.spec import Study
 from uproar.study.subjects import title_of
-from uproar.training.evaluate import LOSS_NAMES, SCORE_NAMES, nll_bits
+from uproar.training.fit import LOSS_NAMES, SCORE_NAMES, nll_bits
 
 PACKAGES = ("uproar", "torch", "numpy", "scipy", "pandas")
 

@@ -37,7 +37,7 @@ from uproar.study.changed_images import ChangedImages, FillContexts, changed_ima
 from uproar.study.settings import Inputs, Keys
 from uproar.tensors import in_batches, spans
 from uproar.training import channels_last, predict
-from uproar.training.evaluate import BATCH, inverse_temperature
+from uproar.training.fit import BATCH, inverse_temperature
 from uproar.training.stack import LARGEST
 
 FACTORS = "inverse_temperatures"

@@ -1,8 +1,7 @@
 """Training from scratch, and the predictions and accuracy of a trained network."""
 
-from uproar.training.evaluate import accuracy, predict
 from uproar.training.finetune import FineTuning, fine_tuned
-from uproar.training.fit import Rows, channels_last, fit
+from uproar.training.fit import Rows, accuracy, channels_last, fit, predict
 from uproar.training.recipe import Recipe
 from uproar.training.stack import fit_all, stackable
 
