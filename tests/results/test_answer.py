@@ -6,15 +6,16 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 
 from uproar.errors import BadInput
 from uproar.metrics import metrics
 from uproar.results import evidence as evidence_module
-from uproar.results.answer import Answer, Cost, answer_of_scores
-from uproar.results.evidence import Evidence, checked, in_domain_share, kind_of_metric, kinds_that_matter
-from uproar.results.flags import Flag
+from uproar.results.answer import Answer, Cost, Evidence
+from uproar.results.evidence import answer_of_scores, checked, in_domain_share, kind_of_metric, kinds_that_matter
+from uproar.results.finding import Flag
 from uproar.results.quality import NetworkQuality
 from uproar.results.recovery import JudgeRecovery, trust
 from uproar.results.scores import Curves, Line
@@ -28,16 +29,21 @@ BASELINES = {"random": 0.0, "centre": 0.1, "brightness": 0.2}
 
 def measured(levels, *, name="evaluator:model", kind="evaluator", question="model", p=None, replicates=5, **changes):
     """A metric that finds every difference above .05 significant, unless `p` has the p of a pair."""
-    differences = {}
+    rows = []
     for first, second in itertools.combinations(levels, 2):
         gap = levels[first] - levels[second]
         usual = 1e-6 if abs(gap) > 0.05 else 0.6
         alone = (p or {}).get((first, second), usual)
-        differences[first, second] = Interval(gap, gap - 0.02, gap + 0.02, 40, replicates, 20.0, alone)
-    scores = {method: Interval(level, level - 0.02, level + 0.02) for method, level in levels.items()}
+        better, worse = (first, second) if gap > 0 else (second, first)
+        against = [free for free in (first, second) if free in BASELINES]
+        if len(against) < 2:
+            size = abs(gap)
+            rows.append((better, worse, "".join(against), size, size - 0.02, size + 0.02, 20.0, alone, True, 0))
+    columns = ["better", "worse", "against", "difference", "low", "high", "df", "p", "ranked", "side"]
+    comparisons = pd.DataFrame(rows, columns=columns).assign(p_holm=np.nan, verdict="")
     unit = "replicates" if kind == "retrained" else "images"
     return Evidence(
-        name, name, kind, question, scores, differences, frozenset(BASELINES), unit, 40, replicates, **changes
+        name, name, kind, question, levels, comparisons, frozenset(BASELINES), unit, 40, replicates, **changes
     )
 
 
@@ -117,7 +123,8 @@ def test_roar_and_kar_that_contradict_each_other_decide_nothing_and_leave_decoup
 
 def test_a_metric_without_a_baseline_or_a_test_is_not_reliable():
     alone = measured({"ig": 1.0}, kind="filled", replicates=1)
-    single = replace(measured({"ig": 1.0, "random": 0.0}, kind="filled", replicates=1), differences={}, images=1)
+    single = measured({"ig": 1.0, "random": 0.0}, kind="filled", replicates=1)
+    single = replace(single, comparisons=single.comparisons[:0], images=1)
     assert [bool(metric.unreliable) for metric in checked([alone, single])] == [True, True]
     assert checked([single])[0].unreliable == "1 image: nothing varies that could be tested"
 

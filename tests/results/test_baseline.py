@@ -11,7 +11,7 @@ import pytest
 from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.metrics.evaluation import RESAMPLED, Evaluation, average_evaluations
 from uproar.results.baseline import merge_baseline
-from uproar.results.controls import metric_controls, negative_control
+from uproar.results.evidence import metric_controls, negative_control
 from uproar.statistics.design import random_ranking
 from uproar.statistics.verdicts import compare_with_baseline
 

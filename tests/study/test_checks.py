@@ -10,7 +10,7 @@ from tests.study.conftest import SMALL
 from uproar.errors import BadInput
 from uproar.metrics.registry import CHECK_IMAGES, CHECKS, FLAGGING
 from uproar.protocols.evaluator import judged_rows
-from uproar.results.flags import LIMITS
+from uproar.results.evidence import LIMITS
 from uproar.store import Store
 from uproar.study.bench import bench_for
 from uproar.study.collect import evaluation

@@ -16,8 +16,7 @@ from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.metrics.registry import read_metric
 from uproar.metrics.sanity import Similarity, compare
-from uproar.results.finding import Finding, Mark, Plot, State
-from uproar.results.flags import Flag
+from uproar.results.finding import Finding, Flag, Mark, Plot, State
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import mean_interval
 from uproar.wording import counted

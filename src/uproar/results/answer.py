@@ -5,11 +5,11 @@
     results.answer.table           methods x metrics: better than every model-free baseline or not
     results.answer.details         what supports and limits the recommendation
 
-The rule:
+The rule (`recommend`):
 
 1. Metrics that are not reliable here take no part (`results/evidence.py` says why). The question is what *the network*
    uses: metrics about the network decide, those about the data only where there is no other. Of these the ones that
-   were measured to recover known orders decide, if any; of these the first kind (`evidence.KINDS`).
+   were measured to recover known orders decide, if any; of these the first kind (`KINDS`).
 2. A method qualifies where a deciding metric finds it significantly better than every model-free baseline, and none
    finds a baseline significantly better. Where `random` is the only baseline nothing is recommended.
 3. Recommended are the best of these and all others that qualify and are not significantly different from it.
@@ -20,22 +20,116 @@ The rule:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from uproar.results.evidence import Evidence, evidence_of_scores, evidence_of_view
-from uproar.results.flags import Flag, by_method, check_sentences, flags_of_scores
+from uproar.results.finding import Flag, FlagKind
 from uproar.results.letter_groups import letter_groups, letters_of
-from uproar.statistics.design import BASELINE
+from uproar.results.recovery import LEAST, LEAST_LOW, JudgeRecovery
+from uproar.statistics.comparisons import against_baselines, holm, margins
+from uproar.statistics.design import ALPHA, BASELINE, MODEL_FREE
+from uproar.statistics.intervals import Interval, required_sample_size
+from uproar.wording import counted, series
 
-if TYPE_CHECKING:
-    from uproar.results.scores import Scores
-    from uproar.results.view import StudyView
+Kind = Literal["evaluator", "fine-tuned", "filled", "label evaluator", "retrained"]
+KINDS: tuple[Kind, ...] = ("evaluator", "fine-tuned", "filled", "label evaluator", "retrained")
+"""The kinds of metrics, the one that decides first: an evaluator of the network's answers; the network fine-tuned on
+changed images; the network as it is, on filled images; an evaluator of the label; networks trained anew."""
+
+Question = Literal["model", "data"]
+QUESTIONS: Mapping[Question, str] = {"model": "what the network uses", "data": "what the data allow"}
+
+WARNINGS: Mapping[FlagKind, str] = {
+    "fails sanity": "maps of {} hardly change when the weights of the network are randomised",
+    "unstable": "maps of {} change a lot under invisible noise",
+}
+
+
+class Standing(NamedTuple):
+    """One method against the baselines under one metric."""
+
+    better: bool
+    """Whether it is significantly better than every baseline."""
+    baseline: str
+    """The baseline that it beats least clearly, or does not beat."""
+    lead: Interval
+    """How far it is ahead of that baseline."""
+    p: float
+    """Of not beating every baseline, adjusted over the methods."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one metric says of the methods, and whether it is reliable here."""
+
+    name: str
+    """As the study or the scores name it."""
+    label: str
+    """As people read it."""
+    kind: Kind
+    question: Question
+    values: Mapping[str, float]
+    """By method and baseline; larger is better."""
+    comparisons: pd.DataFrame
+    """Methods against baselines and against each other: `statistics.comparisons.COLUMNS`."""
+    baselines: frozenset[str]
+    """The names that never look at the network."""
+    unit: Literal["images", "replicates"]
+    images: int = 0
+    replicates: int = 1
+    alpha: float = ALPHA
+    random_curve: tuple[tuple[float, float], ...] = ()
+    """Share of pixels filled in random order and what the network's answer is then, where the metric has it."""
+    unreliable: str = ""
+    """Why it is not reliable here; empty where it takes part in the recommendation."""
+    board: JudgeRecovery | None = None
+    """How well it recovers known orders with exactly these settings; None where nobody has measured that."""
+    lost: Mapping[str, Interval] = field(default_factory=dict)
+    """Of an evaluator: the share of what it knows that is lost with the pixels that a method ranks first."""
+    excess: Mapping[str, float] = field(default_factory=dict)
+    """Of an evaluator: methods under whose own masks it needs more bits than the entropy, and how many more."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it was measured to recover known orders."""
+        return self.board is not None and self.board.trusted
+
+    @property
+    def basis(self) -> str:
+        """What its numbers rest on, in words."""
+        replicates, images = counted(self.replicates, "replicate"), counted(self.images, "image")
+        if self.unit == "replicates":
+            return replicates
+        return f"{replicates} of {images}" if self.replicates > 1 else images
+
+    @cached_property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, the largest value first."""
+        return tuple(sorted((m for m in self.values if m not in self.baselines), key=lambda m: -self.values[m]))
+
+    @cached_property
+    def standings(self) -> Mapping[str, Standing]:
+        """Every method against the baselines, where it was compared with any."""
+        rows = against_baselines(margins(self.comparisons), self.alpha).itertuples()
+        return {
+            row.method: Standing(
+                bool(row.side), row.baseline, Interval(row.margin, row.low, row.high, df=row.df), row.p_holm
+            )
+            for row in rows
+        }
+
+    @cached_property
+    def significant(self) -> frozenset[tuple[str, str]]:
+        """The pairs of methods of which the first is significantly better than the second."""
+        pairs = self.comparisons[self.comparisons["against"] == ""]
+        decided = pairs[holm(pairs["p"].to_numpy(dtype=float)) <= self.alpha]
+        return frozenset(zip(decided["better"], decided["worse"], strict=True))
 
 
 @dataclass(frozen=True)
@@ -60,15 +154,13 @@ class Choice:
     """The best of these and those not significantly different from it, the cheapest first."""
     random_only: bool = False
     """Whether `random` is the only baseline: too low a bar to recommend by."""
-    groups: tuple[tuple[str, ...], ...] = ()
-    """The methods of every letter, best first: two share one where they are not significantly different."""
     shortcut: bool = False
     """Whether the network and the data disagree about what matters."""
 
-    @property
-    def recommended(self) -> tuple[str, ...]:
-        """The methods to use, the cheapest first; empty where none can be recommended."""
-        return () if self.random_only else self.best
+    def better(self, one: str, other: str) -> bool:
+        """Whether a deciding metric finds one method significantly better than another, and none the other way."""
+        found = [metric.significant for metric in self.deciding]
+        return any((one, other) in pairs for pairs in found) and not any((other, one) in pairs for pairs in found)
 
 
 def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
@@ -89,24 +181,19 @@ def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
         standings = [metric.standings[name] for metric in deciding if name in metric.standings]
         return any(one.better for one in standings) and not any(one.lead.high < 0 for one in standings)
 
-    def better(one: str, other: str) -> bool:
-        found = [metric.significant for metric in deciding]
-        return any((one, other) in pairs for pairs in found) and not any((other, one) in pairs for pairs in found)
-
     methods = tuple(sorted(names, key=mean_rank))
     qualified = tuple(name for name in methods if qualifies(name))
-    best = [name for name in qualified if not better(qualified[0], name)]
-    best.sort(key=lambda name: costs.get(name, Cost(np.inf)).passes)
+    decided = Choice(deciding, methods, qualified)
+    best = [name for name in qualified if not decided.better(qualified[0], name)]
+    best.sort(key=lambda name: costs[name].passes if name in costs else np.inf)
     random_only = not any(name in metric.baselines - {BASELINE} for metric in deciding for name in metric.values)
-    ranked = [name for name in methods if any(name in metric.values for metric in deciding)]
-    groups = letter_groups(ranked, lambda one, other: better(one, other) or better(other, one))
 
     lost = {metric.kind: metric.lost.get(qualified[0]) for metric in reliable} if qualified else {}
     network, label = lost.get("evaluator"), lost.get("label evaluator")
     shortcut = False
     if network is not None and label is not None:
         shortcut = label.high < network.low and label.value < network.value / 2
-    return Choice(deciding, methods, qualified, tuple(best), random_only, groups, shortcut)
+    return Choice(deciding, methods, qualified, tuple(best), random_only, shortcut)
 
 
 @dataclass(frozen=True)
@@ -138,13 +225,11 @@ class Answer:
     @property
     def recommended(self) -> tuple[str, ...]:
         """The methods to use, the cheapest first; empty where none can be recommended."""
-        return self.choice.recommended
+        return () if self.choice.random_only else self.choice.best
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The recommendation in at most four lines."""
-        from uproar.results.answer_text import lines_of
-
         return lines_of(self)
 
     @property
@@ -155,29 +240,24 @@ class Answer:
     @property
     def details(self) -> tuple[str, ...]:
         """What supports and limits the recommendation, a sentence each."""
-        from uproar.results.answer_text import details_of
-
         return details_of(self)
 
     @property
     def table(self) -> pd.DataFrame:
         """One row per method: rank group, standing under every metric, warnings, passes and seconds per image."""
-        letters = letters_of(self.choice.groups)
-        rows = []
+        choice, rows = self.choice, []
+        ranked = [name for name in self.methods if any(name in metric.values for metric in choice.deciding)]
+        differ = lambda one, other: choice.better(one, other) or choice.better(other, one)  # noqa: E731
+        letters = letters_of(letter_groups(ranked, differ))
         for method in self.methods:
-            standings = {metric.label: metric.standings.get(method) for metric in self.metrics}
+            row = {"method": method, "group": letters.get(method, ""), "recommended": method in self.recommended}
+            for metric in self.metrics:
+                standing = metric.standings.get(method)
+                not_better = "" if standing is None else f"not better than {standing.baseline}"
+                row[metric.label] = "better" if standing is not None and standing.better else not_better
             cost = self.costs.get(method, Cost(float("nan")))
-            rows.append(
-                {
-                    "method": method,
-                    "group": letters.get(method, ""),
-                    "recommended": method in self.recommended,
-                    **{label: "" if one is None else one.words for label, one in standings.items()},
-                    "warnings": ", ".join(flag.kind for flag in self.flags.get(method, ())),
-                    "passes": cost.passes,
-                    "seconds": cost.seconds,
-                }
-            )
+            warnings = ", ".join(flag.kind for flag in self.flags.get(method, ()))
+            rows.append({**row, "warnings": warnings, "passes": cost.passes, "seconds": cost.seconds})
         return pd.DataFrame(rows)
 
     def __str__(self) -> str:
@@ -192,57 +272,149 @@ class Answer:
         return answer_html(self)
 
 
-def answer_of_scores(scores: Scores) -> Answer:
-    """The recommendation that scores give."""
-    return Answer(
-        tuple(evidence_of_scores(scores)),
-        by_method(flags_of_scores(scores)),
-        costs_in(scores.costs),
-        {**_never_ranked(scores), **scores.left_out},
-        checks=tuple(check_sentences(scores)),
+# in words
+
+
+def quoted(names: Sequence[str], most: int = 4, last: str = "and") -> str:
+    """Names in a sentence; beyond `most`, the rest is counted.
+
+    >>> quoted(["ig", "grad"], last="or"), quoted(list("abcdef"))
+    ('`ig` or `grad`', '`a`, `b`, `c`, `d` and 2 others')
+    """
+    shown = [f"`{name}`" for name in names]
+    if len(shown) > most + 1:
+        shown = [*shown[:most], f"{len(shown) - most} others"]
+    return f" {last} ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def lines_of(answer: Answer) -> tuple[str, ...]:
+    """At most four lines that a practitioner can act on: a possible shortcut, what to use, the others, one caveat."""
+    choice, use, lines = answer.choice, answer.recommended, []
+    if choice.shortcut:
+        best, metrics = choice.qualified[0], {metric.kind: metric for metric in answer.metrics}
+        network, label = (metrics[kind].lost[best].value for kind in ("evaluator", "label evaluator"))
+        lines.append(
+            "Possible shortcut: your network and the data disagree about what matters. Removing the pixels that "
+            f"`{best}` ranks first loses {network:.0%} of what can be known about your network's answer, but "
+            f"{max(label, 0):.0%} of what can be known about the label."
+        )
+
+    none = "No method can be recommended:"
+    if use:
+        question = QUESTIONS[choice.deciding[0].question].replace("the network", "your network")
+        costs = [answer.costs[method].passes for method in use if method in answer.costs]
+        cheaper = ""
+        if len(costs) > 1 and costs[0] > 0 and costs[-1] >= 1.5 * costs[0]:
+            ratio = costs[-1] / costs[0]
+            cheaper = f" (`{use[0]}` is up to {ratio:.{0 if ratio >= 10 else 1}f}× cheaper)"
+        lines.append(
+            f"Use {quoted(use, 5, 'or')}{cheaper}. {'It is' if len(use) == 1 else 'They are'} significantly "
+            f"better than every model-free baseline at showing {question}."
+        )
+    elif not answer.metrics:
+        compared = "no method has a value" if answer.left_out else "nothing that was run compares methods yet"
+        lines.append(f"{none} {compared}.")
+    elif not answer.methods:
+        lines.append(f"{none} only baselines were compared.")
+    elif not choice.deciding:
+        reasons = "; ".join(dict.fromkeys(metric.unreliable for metric in answer.metrics))
+        lines.append(f"{none} no metric is reliable here ({reasons}).")
+    elif choice.best:
+        lines.append(f"{none} `random` is the only baseline; better than it: {quoted(choice.best)}.")
+    else:
+        lines.append(f"{none} none is significantly better than every model-free baseline.")
+
+    behind = [method for method in choice.qualified if method not in choice.best]
+    others = [f"Also better than the baselines, but behind: {quoted(behind)}."] if behind else []
+    not_better: dict[str, list[str]] = {}
+    for method in answer.methods:
+        standings = [metric.standings[method] for metric in choice.deciding if method in metric.standings]
+        if standings and method not in choice.qualified:
+            not_better.setdefault(min(standings, key=lambda one: one.lead.value).baseline, []).append(method)
+    for baseline, methods in sorted(not_better.items(), key=lambda group: -len(group[1]))[:2]:
+        others.append(f"Not better than `{baseline}`: {quoted(methods)}.")
+    lines += [" ".join(others), caveat_of(answer) if use else ""]
+    return tuple(line for line in lines if line)
+
+
+def caveat_of(answer: Answer) -> str:
+    """The one thing that limits the recommendation most."""
+    first = answer.choice.deciding[0]
+    if first.question == "data":
+        return f"Caveat: {first.label} measures {QUESTIONS['data']}, not {QUESTIONS['model']}."
+    for kind, words in WARNINGS.items():
+        flagged = [m for m in answer.recommended if any(flag.kind == kind for flag in answer.flags.get(m, ()))]
+        if flagged:
+            return f"Caveat: {words.format(quoted(flagged))}."
+    if any(metric.trusted for metric in answer.choice.deciding):
+        return ""
+    if first.board is None:
+        return f"Caveat: whether {first.label} with these settings recovers known rankings has not been measured."
+    return (
+        f"Caveat: {first.label} recovers known rankings with τ = {first.board.recovery.value:.2f} only "
+        f"(trusted from {LEAST:g})."
     )
 
 
-def answer_of_view(view: StudyView) -> Answer:
-    """The recommendation for one task and model of a study."""
-    measured = [scores for scores in (view.metric_scores, view.check_scores) if scores is not None]
-    flags = [flag for finding in view.findings for flag in finding.flags]
-    flags += [flag for scores in measured for flag in flags_of_scores(scores)]
-    metrics = tuple(evidence_of_view(view))
-    return Answer(
-        metrics,
-        by_method(flags),
-        costs_in(view.own(view.results.costs)),
-        unjudged(view, {name for metric in metrics for name in metric.values}),
-        view.task,
-        view.model,
-        tuple(sentence for scores in measured for sentence in check_sentences(scores)),
-    )
+def details_of(answer: Answer) -> tuple[str, ...]:
+    """What decides, how far to believe it, who disagrees or is not reliable, checks, what would decide more."""
+    choice, lines = answer.choice, []
+    reliable = [metric for metric in answer.metrics if not metric.unreliable]
+    if choice.deciding and answer.methods:
+        first = choice.deciding[0]
+        baselines = list(dict.fromkeys(n for metric in answer.metrics for n in metric.values if n in metric.baselines))
+        lines.append(
+            f"Decided by {series([metric.label for metric in choice.deciding])} ({first.basis}): "
+            f"{QUESTIONS[first.question]}. Model-free baselines: {quoted(baselines, 5)}."
+        )
+    recoveries = []
+    for metric in reliable:
+        value = "not measured" if metric.board is None else f"{metric.board.recovery.value:.2f}"
+        recoveries.append(f"{metric.label} {value}{' (trusted)' * metric.trusted}")
+    if recoveries:
+        rule = f"Kendall's τ; trusted from {LEAST:g} with the interval above {LEAST_LOW:g}"
+        lines.append(f"Recovery of known rankings ({rule}): {', '.join(recoveries)}.")
+
+    if choice.best:
+        best, parts = choice.qualified[0], []
+        for metric in reliable:
+            above = [m for m in answer.methods if (m, best) in metric.significant and metric not in choice.deciding]
+            parts += [f"{metric.label} puts {quoted(above)} above it"] if above else []
+        lines += [f"Other metrics disagree with `{best}`: {'; '.join(parts)}."] if parts else []
+
+    reasons: dict[str, list[str]] = {}
+    for metric in answer.metrics:
+        if metric.unreliable:
+            reasons.setdefault(metric.unreliable, []).append(metric.label)
+    lines += [f"Not reliable here: {series(labels)} ({why})." for why, labels in reasons.items()]
+    for metric in answer.metrics:
+        if metric.excess:
+            worst = max(metric.excess, key=lambda name: metric.excess[name])
+            lines.append(
+                f"Overconfident: the {metric.label} needs more bits than guessing under the masks of "
+                f"{quoted([*metric.excess])} (most: {metric.excess[worst]:.2f} bits for `{worst}`); scores are bounded."
+            )
+    lines += [*answer.checks, _would_decide(answer)]
+    left_out = [f"`{method}` ({reason.rstrip('.')})" for method, reason in answer.left_out.items()]
+    lines += [f"No value: {'; '.join(left_out)}."] if left_out else []
+    return tuple(line for line in lines if line)
 
 
-def costs_in(table: pd.DataFrame) -> dict[str, Cost]:
-    """Passes and seconds per image by method, from a table of costs."""
-    if "passes" not in table:
-        return {}
-    seconds = table.get("milliseconds_per_image", pd.Series(np.nan, table.index)) / 1000
-    return {
-        str(name): Cost(float(passes), float(each))
-        for name, passes, each in zip(table["estimator"], table["passes"], seconds, strict=True)
-    }
-
-
-def unjudged(view: StudyView, judged: Collection[str]) -> dict[str, str]:
-    """Methods that failed or were skipped, and those that no metric ranks, with the reason; none that has a value."""
-    reasons = {} if view.metric_scores is None else _never_ranked(view.metric_scores)
-    for frame in (view.table, view.own(view.results.scores)):
-        rest = frame[frame["status"].isin(["skipped", "failed"])] if len(frame) else frame
-        reasons |= {
-            str(e): str(reason) for e, reason in zip(rest.get("estimator", ()), rest.get("reason", ()), strict=True)
-        }
-    return {name: why for name, why in reasons.items() if name not in judged}
-
-
-def _never_ranked(scores: Scores) -> dict[str, str]:
-    """Methods that no metric ranks, with what the first of them says."""
-    groups = scores.table.groupby("method", sort=False)
-    return {str(name): str(rows["note"].iloc[0]) for name, rows in groups if not rows["ranked"].any()}
+def _would_decide(answer: Answer) -> str:
+    """How many images or replicates would decide the open comparison that is nearest to a decision."""
+    if answer.methods and answer.choice.random_only:
+        return f"A recommendation needs more baselines: add {quoted(MODEL_FREE, 5)} to the estimators."
+    if not answer.choice.deciding or answer.recommended:
+        return ""
+    needed = []
+    for metric in answer.choice.deciding:
+        n = metric.replicates if metric.unit == "replicates" or metric.replicates > 1 else metric.images
+        unit = "images" if n == metric.images and metric.replicates == 1 else "replicates"
+        for method, one in metric.standings.items():
+            size = required_sample_size(one.lead.value, one.lead.half_width, one.lead.df, n, len(metric.standings))
+            if not one.better and size is not None:
+                needed.append((size / n, f"{size} {unit} instead of {n}", method, one.baseline))
+    times, amount, method, baseline = min(needed, default=(math.inf, "", "", ""))
+    if not math.isfinite(times):
+        return ""
+    return f"About {amount} would show that `{method}` is better than `{baseline}`, if it is."

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from uproar.results.controls import NegativeControl, negative_control
+from uproar.results.evidence import NegativeControl, negative_control
 from uproar.statistics.comparisons import FEWER, against_baselines, compare, margins
 from uproar.statistics.design import ALPHA, BASELINE, LEAST_REPLICATES
 from uproar.statistics.intervals import Interval, Measurements, Numbers

@@ -8,12 +8,23 @@ from typing import Literal
 
 import pandas as pd
 
-from uproar.results.flags import Flag
-
 State = Literal["misleads", "holds", "cannot tell", "skipped"]
 """Whether the benchmark misleads here as far as this audit can see."""
 
 Kind = Literal["lines", "scatter", "bars", "heatmap"]
+
+FlagKind = Literal["fails sanity", "unstable"]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One warning about a method. It does not forbid to recommend it: a network that sees one corner alone sees the
+    same corner with fresh weights, so that correct maps hardly change."""
+
+    method: str
+    kind: FlagKind
+    why: str
+    """The number behind it."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uproar.results.answer import Answer, answer_of_scores
-from uproar.results.controls import NegativeControl, metric_controls
+from uproar.results.answer import Answer
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
+from uproar.results.evidence import NegativeControl, answer_of_scores, metric_controls
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
 from uproar.types import Role

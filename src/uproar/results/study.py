@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from uproar.errors import BadInput
 from uproar.protocols.protocol import Protocol
 from uproar.results.answer import Answer
 from uproar.results.claim_outcome import Judgement
-from uproar.results.controls import COLUMNS as CONTROL_COLUMNS
 from uproar.results.evaluator import EvaluatorBits
+from uproar.results.evidence import CONTROL_COLUMNS
 from uproar.results.finding import Finding, Mark, nothing_against
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
@@ -251,9 +251,9 @@ class Results:
 
     @functools.cached_property
     def negative_controls(self) -> pd.DataFrame:
-        """One row per task, model and protocol or metric: does it tell any method from random? See `controls.py`."""
+        """One row per task, model and protocol or metric: does it tell any method from random?"""
         rows = [
-            {"task": view.task, "model": view.model, **control.as_row()}
+            {"task": view.task, "model": view.model, **asdict(control)}
             for view in self.views
             for control in view.negative_controls.values()
         ]

@@ -26,11 +26,11 @@ import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.protocols.protocol import Protocol
-from uproar.results.answer import Answer, answer_of_view
+from uproar.results.answer import Answer
 from uproar.results.baseline import merge_baseline, rankings_in
 from uproar.results.claim_outcome import Judgement
-from uproar.results.controls import NegativeControl, negative_control
 from uproar.results.evaluator import EvaluatorScores
+from uproar.results.evidence import NegativeControl, answer_of_view, negative_control
 from uproar.results.finding import Finding
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
@@ -174,7 +174,7 @@ class StudyView:
     def unable_to_judge(self) -> Mapping[str, str]:
         """By protocol and metric whose negative control failed: the sentence that says why it cannot judge here.
 
-        `controls.py` has the rule. What these say of methods is no evidence, and stands behind what the others say.
+        What these say of methods is no evidence, and stands behind what the others say.
         """
         return {name: one.sentence for name, one in self.negative_controls.items() if one.failed}
 
