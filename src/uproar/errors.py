@@ -108,8 +108,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     No fill is called 'men'. Did you mean 'mean'? Known: mean, zero.
     """
     names = sorted(known)
-    listed = f" Known: {_listed(names)}." if names else ""
-    return UnknownName(f"No {kind} is called {name!r}.{did_you_mean(name, names, 3)}{listed}")
+    near = did_you_mean(name, names, 3)
+    few = names and (not near or len(names) <= MANY_NAMES)  # of many names the near ones do
+    return UnknownName(f"No {kind} is called {name!r}.{near}{f' Known: {_listed(names)}.' if few else ''}")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -21,7 +22,7 @@ from uproar.cli.report import compare, report
 from uproar.cli.run import audit, run
 from uproar.cli.score import choose, score
 from uproar.cli.screen import errors, output
-from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, plainly, shortened
+from uproar.errors import CODE_ERRORS, StoreError, UproarError, did_you_mean, one_line, plainly, shortened
 from uproar.paths import check_working_folder
 from uproar.plugins import describe_error, line_in_file
 
@@ -117,7 +118,9 @@ def _usage_sentence(error: Any, words: Sequence[str]) -> str:
     if parameter is not None and reason:
         named = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[-1]
         sentence = f"{named}{'' if reason.startswith('must') else ':'} {reason}"
+        if choice := re.fullmatch(r"'(.*)' is not one of '(.*)'", reason):
+            sentence += f".{did_you_mean(choice[1], re.split("', '", choice[2]), 1)}"
     else:
         sentence = plainly(error.format_message()).strip().rstrip(".")
     path = " ".join(["uproar", *words[:1]]) if error.ctx is None else error.ctx.command_path
-    return f"{sentence}{'' if sentence.endswith('?') else '.'} See {path} --help."
+    return f"{sentence}{'' if sentence.endswith(('?', '.')) else '.'} See {path} --help."

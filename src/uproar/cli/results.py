@@ -97,8 +97,8 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
         higher = bool(group["higher_is_better"].iloc[0])
         known = recovery_words(str(metric), interval=False)
         trust = UNRELIABLE if metric in failed else f"; recovery {known}" * bool(known)
-        shared = group["note"].iloc[0] if group["note"].nunique() == 1 else ""
-        columns = ("method", ">value", ">95 % CI", ">images", ">undefined", *(() if shared else ("note",)))
+        shared = group["note"].iloc[0] if group["note"].nunique() == 1 else None
+        columns = ("method", ">value", ">95 % CI", ">images", ">undefined", *(("note",) if shared is None else ()))
         shown = table(f"{metric}{where} ({'higher' if higher else 'lower'} is better{trust})", *columns)
         for row in group.sort_values(["ranked", "value"], ascending=[False, not higher]).itertuples():
             value = number_text(row.value, "{:.3f}")
@@ -108,7 +108,7 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
                 interval_text(row.low, row.high, "{:.3f}"),
                 f"{scores.replicates} × {row.n}" if scores.replicates > 1 else str(row.n),
                 undefined_share(row.n, row.nan),
-                *(() if shared else (escape(row.note),)),
+                *((escape(row.note),) if shared is None else ()),
             )
         output.print(shown)
         if shared:
@@ -170,18 +170,20 @@ def print_answers(answers: Sequence[Answer]) -> None:
         metrics = [metric for metric in answer.metrics if not metric.unreliable]
         if not metrics or not answer.methods:
             continue
-        recoveries = ["" if metric.board is None else f" ({metric.board.recovery.value:.2f})" for metric in metrics]
-        headings = [escape(metric.label + known) for metric, known in zip(metrics, recoveries, strict=True)]
-        title = f"▲ significantly better than every model-free baseline, ○ not better than that one{escape(where)}"
-        shown = table(title, "method", "group", *headings, "warnings")
+        warned = any(answer.table["warnings"])
+        headings = [escape(metric.label) for metric in metrics]
+        shown = table(f"Methods by metric{escape(where)}", "method", "group", *headings, *["warnings"] * warned)
         for row in answer.table.itertuples():
             marks = []
             for standing in (metric.standings.get(row.method) for metric in metrics):
                 beaten = standing is not None and standing.better
                 missed = "–" if standing is None else f"[yellow]○ {escape(standing.baseline)}[/]"
                 marks.append("[green]▲[/]" if beaten else missed)
-            shown.add_row(escape(row.method), row.group, *marks, row.warnings)
+            shown.add_row(escape(row.method), row.group, *marks, *[row.warnings] * warned)
         output.print(shown)
+        output.print(
+            "▲ significantly better than every model-free baseline; ○ not better than the one named.", style="dim"
+        )
         output.print("Methods that share a letter (group) are not significantly different.", style="dim")
     for answer in answers:
         if len(answers) > 1:

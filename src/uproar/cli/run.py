@@ -43,6 +43,17 @@ if TYPE_CHECKING:
     from uproar.study.cost_estimate import AuditCost
     from uproar.study.spec import Study
 
+JOBS = {
+    "train": "train a network",
+    "fine-tune": "fine-tune a network",
+    "explain": "compute maps",
+    "evaluator": "train evaluators",
+    "judge": "score by an evaluator",
+    "retrain": "retrain (ROAR, KAR)",
+    "evaluate": "test without retraining",
+    "score": "score by other metrics",
+}
+"""What jobs do, by kind."""
 DryRun = Annotated[bool, flag("--dry-run", "Only say what would run and how long it takes")]
 
 
@@ -149,7 +160,7 @@ def print_plan(study: Study, root: str, jobs: int | None) -> int:
         cost = estimate(study, Store(root), count)
     shown = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
     for kind, (number, seconds) in cost.jobs.items():
-        shown.add_row(kind, str(number), f"{seconds:.2f}")
+        shown.add_row(JOBS.get(kind, kind), str(number), f"{seconds:.2f}")
     output.print(shown)
     todo = cost.cells - cost.cached - cost.skipped
     beside = " (audits not counted)" if study.audits else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,14 @@ class Screen(Console):
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
         if soft_wrap and self.on_terminal:
-            soft_wrap, options = None, {**options, "overflow": "ignore", "crop": False}
+            style = {name: options.get(name) for name in ("markup", "highlight")}
+            texts = [self.render_str(text, **style) for text in objects]
+            for text in texts:
+                lines = text.plain.split("\n")
+                text.plain = "\n".join(
+                    textwrap.fill(line, self.width, break_long_words=False, break_on_hyphens=False) for line in lines
+                )
+            objects = tuple(texts)
         super().print(*objects, soft_wrap=soft_wrap, **options)
 
 

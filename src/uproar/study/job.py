@@ -66,7 +66,7 @@ class Job:
             more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
             return f"{first}{more}"
         names = dict.fromkeys(cell.estimator for cell in self.cells)  # type: ignore[union-attr]
-        return f"{self.kind} {', '.join(names)} seed {self.seed}"
+        return f"{'score' if self.kind == 'judge' else self.kind} {', '.join(names)} seed {self.seed}"
 
 
 def evaluator_of(seed: int) -> str:
