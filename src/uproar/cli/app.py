@@ -119,7 +119,7 @@ def _usage_sentence(error: Any, words: Sequence[str]) -> str:
         named = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[-1]
         sentence = f"{named}{'' if reason.startswith('must') else ':'} {reason}"
         if choice := re.fullmatch(r"'(.*)' is not one of '(.*)'", reason):
-            sentence += f".{did_you_mean(choice[1], re.split("', '", choice[2]), 1)}"
+            sentence += "." + did_you_mean(choice[1], choice[2].split("', '"), 1)
     else:
         sentence = plainly(error.format_message()).strip().rstrip(".")
     path = " ".join(["uproar", *words[:1]]) if error.ctx is None else error.ctx.command_path

@@ -181,9 +181,7 @@ def print_answers(answers: Sequence[Answer]) -> None:
                 marks.append("[green]▲[/]" if beaten else missed)
             shown.add_row(escape(row.method), row.group, *marks, *[row.warnings] * warned)
         output.print(shown)
-        output.print(
-            "▲ significantly better than every model-free baseline; ○ not better than the one named.", style="dim"
-        )
+        output.print("▲ beats every model-free baseline significantly; ○ does not beat the one named.", style="dim")
         output.print("Methods that share a letter (group) are not significantly different.", style="dim")
     for answer in answers:
         if len(answers) > 1:
