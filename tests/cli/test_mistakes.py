@@ -191,7 +191,7 @@ def test_a_mistake_is_one_sentence_before_any_work(line, said, files, monkeypatc
     told = [part for part in shown.err.splitlines() if part.startswith("Error: ")]
     assert len(told) == 1, shown.err
     assert said in told[0]
-    assert told[0].endswith((".", "…")) or "SafetensorError" in told[0]
+    assert told[0].endswith((".", "…", "?")) or "SafetensorError" in told[0]
     assert "Traceback" not in shown.err
 
 
