@@ -16,6 +16,7 @@ networks can be compared.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -33,7 +34,7 @@ from uproar.registry import options_of
 from uproar.removal import count
 from uproar.training import FineTuning, Recipe
 from uproar.training.finetune import RandomCell, RandomValues, grid_cells
-from uproar.types import Images, Maps
+from uproar.types import Images
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Sizes = Annotated[tuple[Share, ...], Field(min_length=1)]
@@ -65,18 +66,14 @@ class PartlyRemoved:
 
     def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
+        # the numbers of the last draw are kept, since its changes follow each other
+        last: dict[int, Tensor] = batch.once("numbers of the last draw", dict)
+        if self.draw not in last:
+            last.clear()
+            last[self.draw] = batch.draws.copies([self.draw]).uniform("f-fidelity", *batch.maps.shape[1:])
         places = batch.places(BY_VALUE).view_as(batch.maps)
         explained = places < self.count if self.side == "most" else places >= places[0].numel() - self.count
-        return explained & (_numbers(batch, self.draw) <= self.probability)
-
-
-def _numbers(batch: Batch, draw: int) -> Tensor:
-    """Uniform numbers of a draw, (n, h, w); those of the last draw are kept, since its changes follow each other."""
-    last: dict[int, Tensor] = batch.once("numbers of the last draw", dict)
-    if draw not in last:
-        last.clear()
-        last[draw] = batch.draws.copies([draw]).uniform("f-fidelity", *batch.maps.shape[1:])
-    return last[draw]
+        return explained & (last[self.draw] <= self.probability)
 
 
 def probability_at(count: int, features: int, alpha: float, beta: float) -> float:
@@ -140,18 +137,19 @@ def _ffid_axis(end: str) -> Axis:
     )
 
 
-_FFID: dict[str, Any] = {
-    "low": -1,
-    "high": 1,
-    "paper": ZHENG,
-    "true_to": "model",
-    "needs": "training images with labels, on which a copy of the network is fine-tuned once for all methods",
-    "fine_tuning": fine_tuning,
-}
-_BIASES = (
-    "the fine-tuned copy may use other evidence than the explained network; at most a share β of the image goes, so "
-    "that evidence which survives the loss of a tenth of its pixels is never seen to count; beyond the size β/α the "
-    "part removed no longer grows"
+_COPY = "training images with labels, on which a copy of the network is fine-tuned once for all methods"
+ffid_metric = functools.partial(
+    metric,
+    true_to="model",
+    low=-1,
+    high=1,
+    chance="about what is lost when a random share of all pixels goes",
+    paper=ZHENG,
+    needs=_COPY,
+    fine_tuning=fine_tuning,
+    biases="the fine-tuned copy may use other evidence than the explained network; at most a share β of the image "
+    "goes, so that evidence which survives the loss of a tenth of its pixels is never seen to count; beyond the size "
+    "β/α the part removed no longer grows",
 )
 _FORMULA = (
     "mean over sizes s and draws of [f(x) = c] − [f(x without a random share min(α, β/s) of the {} s of the pixels) = "
@@ -166,14 +164,8 @@ def _responses(batch: Batch, outputs: Outputs, points: list[tuple[Change, ...]],
     return {"value": only(batch.usable, lost), "curve": curve}
 
 
-@metric(
-    higher_is_better=True,
-    chance="about what is lost when a random share of all pixels goes",
-    biases=_BIASES,
-    formula=_FORMULA.format("first"),
-    asks=_draw_by_draw(_MOST),
-    axis=_ffid_axis("most"),
-    **_FFID,
+@ffid_metric(
+    higher_is_better=True, formula=_FORMULA.format("first"), asks=_draw_by_draw(_MOST), axis=_ffid_axis("most")
 )
 def ffid_plus(
     batch: Batch,
@@ -199,14 +191,8 @@ def ffid_plus(
     return _responses(batch, outputs, points, by)
 
 
-@metric(
-    higher_is_better=False,
-    chance="about what is lost when a random share of all pixels goes",
-    biases=_BIASES,
-    formula=_FORMULA.format("last"),
-    asks=_draw_by_draw(_LEAST),
-    axis=_ffid_axis("least"),
-    **_FFID,
+@ffid_metric(
+    higher_is_better=False, formula=_FORMULA.format("last"), asks=_draw_by_draw(_LEAST), axis=_ffid_axis("least")
 )
 @options_of(ffid_plus)
 def ffid_minus(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
@@ -240,13 +226,6 @@ def cells_of(shape: Sequence[int], *, grid: int, **_: Any) -> list[CellRemoved]:
     return [CellRemoved(cell, grid) for cell in range(grid**2)]
 
 
-def cell_sums(maps: Maps, grid: int) -> Tensor:
-    """The sum of each map in each cell, (n, cells), in double precision."""
-    height, width = maps.shape[1:]
-    cells = grid_cells(height, width, grid)
-    return torch.stack([maps[:, cells == cell].double().sum(1) for cell in range(grid**2)], 1)
-
-
 def idsds_fine_tuning(*, grid: int, epochs: int, lr: float, batch_size: int, **_: Any) -> FineTuning:
     """SGD with momentum, the rate divided by 10 after one and two thirds, a cell deleted in half of the images."""
     recipe = Recipe(
@@ -274,8 +253,7 @@ def idsds_fine_tuning(*, grid: int, epochs: int, lr: float, batch_size: int, **_
     biases="16 cells know nothing of what lies inside one; a map without negative values cannot say which cells speak "
     "against the class; one cell at a time does not show evidence that another cell repeats; the fine-tuned copy may "
     "use other evidence than the explained network",
-    needs="signed maps, and training images with labels, on which a copy of the network is fine-tuned once for all "
-    "methods",
+    needs=f"signed maps, and {_COPY}",
     asks=cells_of,
     fine_tuning=idsds_fine_tuning,
 )
@@ -288,12 +266,12 @@ def idsds(
     have few batches and need more: `lr=0.01, batch_size=64`. Undefined where the map, its sums or the falls are
     constant, or the map is not finite.
     """
-    shape = tuple(batch.x.shape[1:])
+    changes = cells_of(batch.x.shape[1:], grid=grid)
     before = target_score(batch.clean, batch.target, "logit")
-    fall = torch.stack(
-        [before - target_score(outputs[c], batch.target, "logit") for c in cells_of(shape, grid=grid)], 1
-    )
-    sums = cell_sums(batch.maps, grid)
+    fall = torch.stack([before - target_score(outputs[change], batch.target, "logit") for change in changes], 1)
+    height, width = batch.maps.shape[1:]
+    cells = grid_cells(height, width, grid)
+    sums = torch.stack([batch.maps[:, cells == cell].double().sum(1) for cell in range(grid**2)], 1)
     varies = batch.maps.flatten(1).amax(1) > batch.maps.flatten(1).amin(1)
     value = compare(sums[:, None], fall[:, None], "spearman")
     return {"value": only(varies, value), "fall": fall.float()}

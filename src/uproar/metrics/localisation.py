@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import BadShape, NotApplicable
-from uproar.metrics.changes import Batch
+from uproar.metrics.changes import BY_VALUE, Batch
 from uproar.metrics.registry import Responses, metric
 from uproar.metrics.shape import Sign, magnitudes, where_defined
-from uproar.removal.order import ranks
 from uproar.seeds import Draws
-from uproar.types import Maps
 
 Pixels = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -32,9 +30,10 @@ BOXES = "known boxes, or important pixels where there are none"
 _SIZE = "the region's share of the image"
 CONTEXT_BIAS = "a model may rightly look outside the region, at context; larger regions are easier"
 
+COHERENCY = "Vandersmissen and Oramas 2023"
+
 region_metric = functools.partial(metric, true_to="data", higher_is_better=True, low=0, high=1)
 """Declares a metric of the attribution that lies in a known region."""
-_COHERENCY: dict[str, Any] = {"higher_is_better": True, "low": 0, "high": 1, "paper": "Vandersmissen and Oramas 2023"}
 
 
 @region_metric(
@@ -51,9 +50,9 @@ def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
     Among several highest pixels one is chosen at random, by the sample's own seed; `tied` is how many there were.
     """
     region, known = region_of(batch, boxes=True)
-    peaks, finite = peaks_of(batch.maps)
+    peaks = peaks_of(batch)
     point = _one_of(peaks, batch.draws)
-    return hits_at(near(region, tolerance), point, known & finite) | {"tied": peaks.sum(1).float()}
+    return hits_at(near(region, tolerance), point, known & batch.usable) | {"tied": peaks.sum(1).float()}
 
 
 @region_metric(
@@ -95,13 +94,11 @@ def relevance_rank(batch: Batch) -> Responses:
     Equal values come in random order, by the sample's own seed.
     """
     region, known = region_of(batch)
-    _, finite = peaks_of(batch.maps)
-    scores = torch.where(finite[:, None], batch.maps.flatten(1), 0)
     inside = region.flatten(1)
     size = inside.sum(1)
-    top = ranks(scores, batch.draws) < size[:, None]
+    top = batch.places(BY_VALUE) < size[:, None]
     share = (top & inside).sum(1).double() / size
-    return {"value": where_defined(share, known & finite), "chance": _chance(region, known)}
+    return {"value": where_defined(share, known & batch.usable), "chance": _chance(region, known)}
 
 
 @region_metric(
@@ -146,12 +143,10 @@ def region_of(batch: Batch, *, boxes: bool = False) -> tuple[Tensor, Tensor]:
     return region, region.flatten(1).any(1)
 
 
-def peaks_of(maps: Maps) -> tuple[Tensor, Tensor]:
-    """Which pixels, (n, h·w), equal the map's maximum, and which maps are whole; broken ones peak everywhere."""
-    flat = maps.flatten(1)
-    finite = torch.isfinite(flat).all(1)
-    flat = torch.where(finite[:, None], flat, 0)
-    return flat == flat.amax(1, keepdim=True), finite
+def peaks_of(batch: Batch) -> Tensor:
+    """Which pixels, (n, h·w), equal the map's maximum; maps that are not finite peak everywhere."""
+    flat = batch.finite.flatten(1)
+    return flat == flat.amax(1, keepdim=True)
 
 
 def _one_of(peaks: Tensor, draws: Draws) -> Tensor:
@@ -199,12 +194,8 @@ def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
     return float(torch.stack([value[known & (target == c)].mean() for c in classes]).mean())
 
 
-@metric(
-    true_to="data",
+@region_metric(
     name="pointing_game:torchray",
-    higher_is_better=True,
-    low=0,
-    high=1,
     needs=BOXES,
     version=2,
     statistic=class_mean,
@@ -217,15 +208,13 @@ def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
 def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses:
     """Whether the first highest pixel is less than 15 pixels from the region; rare classes count as much as others."""
     region, known = region_of(batch, boxes=True)
-    peaks, finite = peaks_of(batch.maps)
-    hits = hits_at(near(region, tolerance), peaks.int().argmax(1), known & finite)
+    hits = hits_at(near(region, tolerance), peaks_of(batch).int().argmax(1), known & batch.usable)
     return hits | {"target": batch.target}
 
 
-@metric(
+@region_metric(
     name="pointing_game:coherency",
-    true_to="data",
-    **_COHERENCY,
+    paper=COHERENCY,
     needs=BOXES,
     version=2,
     chance="the share of the image that the larger boxes cover",
@@ -237,15 +226,13 @@ def pointing_game_coherency(batch: Batch) -> Responses:
     region, known = region_of(batch, boxes=True)
     larger = torch.nn.functional.pad(region, (1, 0, 1, 0))
     larger = larger[:, 1:, 1:] | larger[:, :-1, 1:] | larger[:, 1:, :-1] | larger[:, :-1, :-1]
-    peaks, finite = peaks_of(batch.maps)
-    return hits_at(larger, peaks.int().argmax(1), known & finite)
+    return hits_at(larger, peaks_of(batch).int().argmax(1), known & batch.usable)
 
 
-@metric(
+@region_metric(
     name="iou:coherency",
-    true_to="data",
     uses="values",
-    **_COHERENCY,
+    paper=COHERENCY,
     needs=NEEDS,
     chance="about the region's share of the image",
     formula="|S ∩ R| / |S ∪ R|, S = pixels with a positive value",
@@ -254,20 +241,15 @@ def pointing_game_coherency(batch: Batch) -> Responses:
 def iou_coherency(batch: Batch) -> Responses:
     """Overlap of the region with all pixels of positive value, as released code does; 0 for an all-zero map."""
     region, known = region_of(batch)
-    finite = torch.isfinite(batch.maps).flatten(1).all(1)
-    return {"value": where_defined(overlap(batch.maps > 0, region), known & finite)}
+    return {"value": where_defined(overlap(batch.maps > 0, region), known & batch.usable)}
 
 
 LEAST = 1e-7
 """Positive relevance below which a map says nothing, and gets 0."""
 
 
-@metric(
-    true_to="data",
-    higher_is_better=True,
+@region_metric(
     uses="values",
-    low=0,
-    high=1,
     chance="1/k² of k×k cells: the region's share of the image",
     needs=BOXES,
     paper="Rao et al. 2022",
@@ -280,9 +262,7 @@ def grid_pointing(batch: Batch) -> Responses:
     For the task grid(…); with the model disconnected(…) relevance outside the cell is wrong beyond doubt (DiFull).
     """
     region, known = region_of(batch, boxes=True)
-    finite = torch.isfinite(batch.maps).flatten(1).all(1)
-    a = torch.where(finite[:, None, None], batch.maps, 0).double().clamp_min(0)
+    a = batch.finite.double().clamp_min(0)
     total, inside = a.sum((1, 2)), (a * region).sum((1, 2))
     share = torch.where(total < LEAST, 0.0, inside / total.clamp_min(LEAST))
-    chance = where_defined(region.double().mean((1, 2)), known)
-    return {"value": where_defined(share, known & finite), "chance": chance}
+    return {"value": where_defined(share, known & batch.usable), "chance": _chance(region, known)}

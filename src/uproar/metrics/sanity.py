@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -27,7 +27,7 @@ from uproar.models.copies import redrawn_copies
 from uproar.models.output_kind import assumed_output
 from uproar.registry import options_of
 from uproar.removal.fill import FillContext, filled
-from uproar.types import KINDS, Images, Labels, Maps
+from uproar.types import KINDS, Images, Maps
 
 Similarity = Literal["spearman", "ssim", "cosine"]
 Sign = Literal["none", "abs"]
@@ -127,7 +127,8 @@ def compare(a: Maps, b: Maps, similarity: Similarity) -> Tensor:
     elif similarity == "cosine":
         value = _cosine(a.flatten(1), b.flatten(1))
     else:
-        value = _cosine(*(_centred(_mid_ranks(maps.flatten(1))) for maps in (a, b)))
+        places = [_mid_ranks(maps.flatten(1)) for maps in (a, b)]
+        value = _cosine(*(rank - rank.mean(1, keepdim=True) for rank in places))
     return torch.where(known, value, math.nan)
 
 
@@ -139,10 +140,6 @@ def _cosine(a: Tensor, b: Tensor) -> Tensor:
     sizes = a.square().sum(1).sqrt() * b.square().sum(1).sqrt()
     value = ((a * b).sum(1) / sizes).clamp(-1, 1)
     return torch.where(sizes > 0, value, math.nan)
-
-
-def _centred(a: Tensor) -> Tensor:
-    return a - a.mean(1, keepdim=True)
 
 
 def _mid_ranks(a: Tensor) -> Tensor:
@@ -201,7 +198,7 @@ class Square:
 
     def images(self, batch: Batch) -> Images:
         """The changed images."""
-        around = FillContext(batch.draws.copies([self.number]), batch.mean, getattr(batch, "train", None))
+        around = FillContext(batch.draws.copies([self.number]), batch.mean, batch.train)
         return filled(batch.x, self.shift(batch).bool(), self.fill, around)
 
     def shift(self, batch: Batch) -> Tensor:
@@ -254,15 +251,20 @@ def perturbations(
 _INFIDELITY = "which changes are tried decides what counts; changed images may be unlike any the model has seen"
 
 
-@metric(
+infidelity_metric = functools.partial(
+    metric,
     true_to="model",
     higher_is_better=False,
     uses="values",
     low=0,
-    high=1,
     asks=perturbations,
     kinds=KINDS,
     paper="Yeh et al. 2019",
+)
+
+
+@infidelity_metric(
+    high=1,
     chance="what a constant map gets: 1 − mean(Δ)² / mean(Δ²), which is below 1",
     formula="min over β ≥ 0 of mean (β·Iᵀa − Δ)² / mean Δ², Δ = f(x) − f(x changed by I)",
     biases=_INFIDELITY,
@@ -294,16 +296,9 @@ def infidelity(
     return {"value": where_defined(value, (power > 0) & (total > 0)), "change": total.sqrt().float()}
 
 
-@metric(
-    true_to="model",
+@infidelity_metric(
     name="infidelity:raw",
-    higher_is_better=False,
-    uses="values",
-    low=0,
     high=math.inf,
-    asks=perturbations,
-    kinds=KINDS,
-    paper="Yeh et al. 2019",
     formula="mean (Iᵀa − Δ)², Δ = f(x) − f(x changed by I)",
     chance="depends on the map's scale",
     biases=f"multiplying the map by 100 changes it some thousandfold; {_INFIDELITY}",
@@ -336,25 +331,19 @@ def sensitivity_max(
     The estimator gets the same random numbers each time, so that its own randomness is no part of the change. `mean`
     is the mean over samples instead of the largest.
     """
-    explain = explainer(batch, "sensitivity_max")
-    base = explain(batch.x, batch.target)
+    if batch.explain is None:
+        raise NotApplicable("sensitivity_max makes maps of other images or models; give an estimator, not maps")
+    base = batch.explain(batch.model, batch.x, batch.target, batch.draws).double()
     size = base.flatten(1).norm(dim=1)
     changes = []
     for number in range(samples):
         u = batch.draws.copies([number]).uniform("sensitivity", *batch.x.shape[1:])
         shaken = batch.x + (radius * (2 * u - 1)).to(batch.x)
-        changes.append((explain(shaken, batch.target) - base).flatten(1).norm(dim=1) / size)
+        maps = batch.explain(batch.model, shaken, batch.target, batch.draws).double()
+        changes.append((maps - base).flatten(1).norm(dim=1) / size)
     each = torch.stack(changes, 1)
     defined = (size > 0) & each.isfinite().all(1)
     return {"value": where_defined(each.amax(1), defined), "mean": where_defined(each.mean(1), defined)}
-
-
-def explainer(batch: Batch, name: str) -> Callable[[Images, Labels], Maps]:
-    """`(x, target) -> maps` in double precision with the batch's own model and random numbers."""
-    explain = batch.explain
-    if explain is None:
-        raise NotApplicable(f"{name} makes maps of other images or models; give an estimator, not maps")
-    return lambda x, target: explain(batch.model, x, target, batch.draws).double()
 
 
 def _compared(

@@ -8,6 +8,7 @@ responses, so it can be taken of any concatenation of batches.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,19 +111,12 @@ def included_at(values: Tensor, kept: Sequence[int]) -> Tensor:
 
 
 def sound_responses(
-    batch: Batch,
-    outputs: Outputs,
-    points: Points,
-    kept: Sequence[int],
-    by: By,
-    rule: Rule,
-    level: Level,
-    defined: Tensor,
-    blank: Sequence[Change] = (),
+    batch: Batch, outputs: Outputs, hidden: Sequence[int], fill: str, by: By, rule: Rule, level: Level, defined: Tensor
 ) -> Responses:
     """The score and the attribution included at each step, and the soundness of each image by itself."""
-    included = included_at(batch.values("max"), kept)
-    score = curve_of(batch, outputs, points, by, blank)
+    shape = tuple(batch.x.shape[1:])
+    included = included_at(batch.values("max"), [shape[1] * shape[2] - k for k in hidden])
+    score = curve_of(batch, outputs, nested(shape, "least", hidden, fill), by, blank_point(shape, fill=fill))
     alone = sound_shares(_steps_of(score), score, included, rule)
     value = only(defined, at_levels(score, alone, level))
     return {"value": value, "curve": score, "included": included, "defined": defined}
@@ -168,13 +162,14 @@ def sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
     )
 
 
-@metric(
-    true_to="model",
-    higher_is_better=True,
-    uses="values",
+value_metric = functools.partial(
+    metric, true_to="model", higher_is_better=True, uses="values", high=1, chance="that of a random map"
+)
+"""Declares a metric of the values of maps."""
+
+
+@value_metric(
     low=0,
-    high=1,
-    chance="that of a random map",
     biases=SOUND_BIAS,
     paper=f"{LI}, algorithm 3",
     asks=flat(_points),
@@ -200,11 +195,8 @@ def soundness(
 
     By probability or logit, each image decides for itself, by its own score; the level is that of the mean score.
     """
-    shape = tuple(batch.x.shape[1:])
-    points = _points(shape, steps=steps, fill=fill)
-    kept = [shape[1] * shape[2] - k for k in _hidden(shape, steps)]
-    blank, defined = blank_point(shape, fill=fill), batch.with_values
-    return sound_responses(batch, outputs, points, kept, by, Rule(epsilon), level, defined, blank)
+    hidden = _hidden(batch.x.shape[1:], steps)
+    return sound_responses(batch, outputs, hidden, fill, by, Rule(epsilon), level, batch.with_values)
 
 
 Threshold = Literal["relative", "absolute"]
@@ -251,13 +243,8 @@ def accuracy_lost(
     return before[:, None] - curve_of(batch, outputs, points, by)
 
 
-@metric(
-    true_to="model",
-    higher_is_better=True,
-    uses="values",
+@value_metric(
     low=-1,
-    high=1,
-    chance="that of a random map",
     biases=COMPLETE_BIAS,
     paper=f"{LI}: the rule of the released code, and with threshold=absolute that of algorithm 4",
     asks=_asked,
@@ -289,18 +276,20 @@ SOCO_RATIOS = tuple(i / 100 for i in range(98, 2, -1))
 """Shares of hidden pixels in the released code: 0.98, 0.97, …, 0.03."""
 
 
+def _soco_hidden(shape: Sequence[int]) -> list[int]:
+    return [int(shape[1] * shape[2] * r) for r in SOCO_RATIOS]
+
+
 def _soco_points(shape: Sequence[int], *, fill: str, **_: Any) -> Points:
-    return nested(shape, "least", [int(shape[1] * shape[2] * r) for r in SOCO_RATIOS], fill)
+    return nested(shape, "least", _soco_hidden(shape), fill)
 
 
 def _soco_rule(epsilon: float, gate: float) -> Rule:
     return Rule(epsilon, closed=True, gate=gate, lag=True, small=1e-6)
 
 
-def _soco_of_data_set(
-    responses: Mapping[str, Tensor], *, level: Level, epsilon: float, gate: float, by: By, **_: Any
-) -> float:
-    return float(at_levels(*soco_curve(responses, epsilon=epsilon, gate=gate, by=by), level))
+def _soco_of_data_set(responses: Mapping[str, Tensor], *, level: Level, **options: Any) -> float:
+    return float(at_levels(*soco_curve(responses, **options), level))
 
 
 def soco_curve(
@@ -310,14 +299,9 @@ def soco_curve(
     return sound_curve(responses, by, _soco_rule(epsilon, gate))
 
 
-@metric(
-    true_to="model",
+@value_metric(
     name="soundness:soco",
-    uses="values",
-    higher_is_better=True,
     low=0,
-    high=1,
-    chance="that of a random map",
     biases=f"{SOUND_BIAS}; a step's own attribution is judged one step late",
     statistic=_soco_of_data_set,
     paper=f"{LI}, released code",
@@ -338,22 +322,13 @@ def soundness_soco(
     by: By = "accuracy",
 ) -> Responses:
     """Soundness as in its released code, where `by="logit"` is called PredScore; maps of zeros count as unsound."""
-    shape = tuple(batch.x.shape[1:])
-    features = shape[1] * shape[2]
-    kept = [features - int(features * r) for r in SOCO_RATIOS]
-    points, rule = _soco_points(shape, fill=fill), _soco_rule(epsilon, gate)
-    usable = batch.usable
-    return sound_responses(batch, outputs, points, kept, by, rule, level, usable)
+    hidden = _soco_hidden(batch.x.shape[1:])
+    return sound_responses(batch, outputs, hidden, fill, by, _soco_rule(epsilon, gate), level, batch.usable)
 
 
-@metric(
-    true_to="model",
+@value_metric(
     name="completeness:soco",
-    uses="values",
-    higher_is_better=True,
     low=-1,
-    high=1,
-    chance="that of a random map",
     biases=f"{COMPLETE_BIAS}; a map of zeros removes nothing and scores 0",
     asks=above_threshold,
     kinds=WITH_PROBABILITIES,
