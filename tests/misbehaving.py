@@ -179,9 +179,9 @@ class Emptied:
     asks=lambda shape: [Emptied()],
     statistic=lambda responses: float(responses["value"].zero_().sum()),
 )
-def asks_for_emptied(batch, seen):
+def asks_for_emptied(batch, outputs):
     """Shows emptied images, and zeroes the answers."""
-    value = seen[Emptied()][:, 0].clone()
+    value = outputs[Emptied()][:, 0].clone()
     for answers in seen.values():
         answers.zero_()
     return {"value": value}

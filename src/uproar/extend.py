@@ -43,8 +43,8 @@ from uproar.lazy import lazy_names
 from uproar.metrics.registry import metric, metrics
 from uproar.models.registry import models
 from uproar.plugins import load_file
+from uproar.protocols.catalogue import protocol, protocols, redeclare
 from uproar.protocols.protocol import Masks
-from uproar.protocols.registry import protocol, protocols, redeclare
 from uproar.registry import Entry, Registry, load_later
 from uproar.removal.fill import fills
 from uproar.training.recipe import recipe, recipes

@@ -15,7 +15,7 @@ from uproar.extend import load_plugin
 from uproar.metrics import metrics
 from uproar.plugins import load_file
 from uproar.protocols import PROTOCOLS
-from uproar.protocols.registry import protocols
+from uproar.protocols.catalogue import protocols
 from uproar.removal.fill import fills
 from uproar.store import Store
 from uproar.study.bench import Bench
