@@ -16,9 +16,11 @@ from uproar.data import tasks
 from uproar.estimators import estimators
 from uproar.estimators.registry import COMMON_NAMES
 from uproar.expression import shown_value
+from uproar.extend import papers, title_of
 from uproar.metrics import metrics
 from uproar.models import models
 from uproar.papers.claims import claims_named, papers_with_claims
+from uproar.papers.exhibits import exhibits
 from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills
@@ -48,6 +50,11 @@ def tables_of(kind: str) -> list[Table]:
         by_role = [(title, [e for e in estimators.values() if e.facts.get("role") == r]) for r, title in ROLES.items()]
         common = _table("common names", ["name", "what it is"], [list(pair) for pair in COMMON_NAMES.items()])
         return [*(_entries(title, entries) for title, entries in by_role), common]
+    if kind == "papers":
+        shown = {key: exhibits(key) for key in papers}
+        return [
+            _table(f"{key}: {title_of(key)}", ["shows", "what"], [one.row for one in own]) for key, own in shown.items()
+        ]
     columns, rows = ["name", "what it is"], []
     if kind == "tasks":
         for entry in tasks.values():

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     audits = "audits"
     recipes = "recipes"
     claims = "claims"
+    papers = "papers"
     studies = "studies"
     versions = "versions"
 
@@ -44,6 +45,7 @@ NEXT = {
     "audits": "uproar audit FOLDER --audits NAME,NAME, for the folder of a run",
     "recipes": "uproar run --recipe NAME",
     "claims": "uproar report FOLDER --claims NAME, for the folder of a run",
+    "papers": "uproar run NAME --figure N (or --table N) runs what a figure needs, in minutes, and draws it",
     "studies": "uproar run NAME runs one; uproar run NAME --dry-run says how long it takes",
 }
 """What can be done with the names of a list."""

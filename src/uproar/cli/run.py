@@ -34,12 +34,14 @@ from uproar.cli.options import names as names_option
 from uproar.cli.progress import watched
 from uproar.cli.report import written
 from uproar.cli.screen import add_to_json, command, note, output, print_next, some, split_list, table
-from uproar.errors import BadInput
+from uproar.errors import BadInput, unknown
 from uproar.paths import public, public_command
 from uproar.statistics.design import INTERIM_ANALYSES, LEAST_REPLICATES
 from uproar.wording import about, counted, duration, seconds_of
 
 if TYPE_CHECKING:
+    from uproar.papers.exhibits import Exhibit
+    from uproar.study.collected import Run
     from uproar.study.cost_estimate import AuditCost
     from uproar.study.spec import Study
 
@@ -89,6 +91,10 @@ def run(
     store: Annotated[
         str | None, option("FOLDER|URL", "Results go here, e.g. s3://bucket/study", default="OUT/store", advanced=True)
     ] = None,
+    figure: Annotated[
+        str | None, option("N", "Run what a figure of a paper (uproar ls papers) needs, and draw it", advanced=True)
+    ] = None,
+    table_: Annotated[str | None, option("N", "The same for a table of a paper", "--table", advanced=True)] = None,
     ray: RayAddress = None,
     slurm: Slurm = None,
     trust: Trust = False,
@@ -97,12 +103,19 @@ def run(
     """Run a study and write its report; the same command again resumes."""
     from uproar.study.record import RECORD
 
-    seconds = None if budget is None else seconds_of(budget)
+    seconds, shown = None if budget is None else seconds_of(budget), None
     if study is not None and (Path(study) / RECORD).is_file():  # what is missing of a run
         from uproar.study.record import read_run
 
         recorded, root, _ = read_run(Path(study), changes.weights, store, trust)
         chosen, folder = changes.applied(recorded), Path(study) if out is None else out
+    elif figure is not None or table_ is not None:
+        if figure is not None and table_ is not None:
+            raise BadInput("--figure and --table cannot be drawn in one run.")
+        shown = exhibit_named(study, f"Table {table_}" if figure is None else f"Figure {figure}")
+        chosen = study_of_exhibit(shown, changes)
+        folder = Path("runs") / chosen.name if out is None else out
+        root = str(folder / "store") if store is None else store
     else:
         chosen = changes.study(study)
         folder = Path("runs") / chosen.name if out is None else out
@@ -125,7 +138,37 @@ def run(
         sources = [opened(place, trust)[0] for place in split_list(others) or []]
         with watched("copying results") as watch, keeping(f"What was copied is in {public(root)}; {AGAIN}"):
             copy_results(sources, Store(root), watch.counting("results", "copying"))
-    return run_and_report(chosen, study, root, folder, jobs, ray, slurm, seconds)
+    return run_and_report(chosen, study, root, folder, jobs, ray, slurm, seconds, shown)
+
+
+def exhibit_named(paper: str | None, place: str) -> Exhibit:
+    """A figure or table of a paper that is given in place of a study."""
+    from uproar.extend import papers
+    from uproar.papers.exhibits import exhibit
+
+    if paper is None or paper not in papers:
+        raise unknown("paper", paper or "", papers)
+    return exhibit(paper, place)
+
+
+def study_of_exhibit(shown: Exhibit, changes: Changes) -> Study:
+    """The study that a figure of a paper is drawn from, with nothing in it that the figure does not show."""
+    from uproar.study.spec import study_named, study_of
+
+    base = {**study_named(shown.study).model_dump(), "claims": (), **shown.changes}
+    return changes.applied(study_of({**base, "name": f"{shown.paper}-{shown.file}"}))
+
+
+def draw_exhibit(results: Run, shown: Exhibit, folder: Path) -> list[str]:
+    """Draw a figure or table of a paper into the folder of its run; the names of the files."""
+    from uproar.report.files import require_libraries, write_files
+
+    require_libraries("a figure of a paper")
+    from uproar.report.paper_figures import exhibit_files
+
+    files = exhibit_files(results, shown.paper, shown.place)
+    write_files(files, folder)
+    return sorted(files)
 
 
 def with_earlier_audits(study: Study, folder: Path) -> Study:
@@ -181,6 +224,7 @@ def run_and_report(
     ray: str | None,
     slurm: str | None,
     budget: float | None,
+    shown: Exhibit | None = None,
 ) -> int:
     """Run what is missing, record the run in its folder, write and print its results."""
     from uproar.cli.network import compile_imputer
@@ -192,7 +236,8 @@ def run_and_report(
     from uproar.study.sessions import run_to_end
     from uproar.study.spec import file_named
 
-    text = file_named(file).read_text(encoding="utf-8") if file and not Path(file).is_dir() else None
+    given = shown.study if shown else file
+    text = file_named(given).read_text(encoding="utf-8") if given and not Path(given).is_dir() else None
     before = earlier_facts(folder)
     wall = before["wall"]
     if ray is not None or slurm is not None:
@@ -217,10 +262,14 @@ def run_and_report(
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts, text)
         page = written(lambda: results.report(folder))
+        drawn = draw_exhibit(results, shown, folder) if shown else []
     note(*results.notices)
     print_results(results)
     failed = status_count(results, "failed")
     output.print(f"{total} cells, {f'{failed} failed' if failed else f'{new} of them new'}, in {duration(spent)}.")
+    if shown:
+        output.print(f"{shown.place}: [bold]{', '.join(str(folder / name) for name in drawn)}[/]", soft_wrap=True)
+        add_to_json(exhibit={"paper": shown.paper, "place": shown.place, "files": drawn})
     return finish(results, page, folder)
 
 

@@ -15,4 +15,4 @@ from uproar.extend import papers, study_files
 for _file in sorted(Path(__file__).parent.glob("*/paper.toml")):
     _about = tomllib.loads(_file.read_text(encoding="utf-8"))
     _studies = functools.partial(study_files, str(_file))
-    papers.add(_file.parent.name, _studies, title=_about["title"])
+    papers.add(_file.parent.name, _studies, title=_about["title"], about=_about["about"], file=str(_file))

@@ -182,7 +182,9 @@ def _charts(figure: Figure) -> Sheet:
     rows, dense = -(-len(charts) // columns), columns > 3
     wide, high = (6.6, 3.4) if single else (4.4, 3.0) if columns == 1 else (1.9, 1.6) if dense else (2.9, 2.3)
     entries = {s.label: _entry(s, c) for c in charts for s in c.series if s.label}
-    sheet = _sheet(columns * wide, rows * high + (0 if single else 0.25))
+    across = max(1, int(columns * wide / (0.5 + 0.075 * max(map(len, map(shortened, entries)), default=0))))
+    below = 0 if single else 0.1 + 0.17 * -(-len(entries) // across)
+    sheet = _sheet(columns * wide, rows * high + below)
     places = sheet.subplots(rows, columns, squeeze=False).ravel()
     for axes, chart in zip(places, charts, strict=False):
         _chart(axes, chart, small=not single)
@@ -195,7 +197,6 @@ def _charts(figure: Figure) -> Sheet:
         sheet.supxlabel(charts[0].x_label, fontsize=9)
         sheet.supylabel(charts[0].y_label, fontsize=9)
     if entries:
-        across = max(1, int(columns * wide / (0.5 + 0.075 * max(len(shortened(name)) for name in entries))))
         place: dict[str, Any] = {"loc": "outside right center"} if single else {"loc": "outside lower center"}
         legend = sheet.legend(handles=list(entries.values()), ncols=1 if single else across, fontsize=8, **place)
         _mark_legend(legend, list(entries))

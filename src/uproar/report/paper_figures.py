@@ -4,26 +4,33 @@
     def ensembles(source):
         return PaperFigure("roar-kar", title, reading, figure=Figure(...), table=ComparisonTable(...))
 
-A function raises `NotApplicable` where the study lacks what the figure is of; the reason is shown in its place.
+A function raises `NotApplicable` where the study lacks what the figure is of; the reason is shown in its place. The
+figures of the package's own papers are data in their `paper.toml`, which `read_figures` declares.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from uproar.errors import NotApplicable, one_line
+from uproar.errors import BadInput, NotApplicable, one_line
 from uproar.extend import title_of
 from uproar.metrics.registry import metrics, read_metric
 from uproar.papers.evidence import ClaimEvidence, without_options
+from uproar.papers.exhibits import exhibit, exhibits
 from uproar.registry import Registry
-from uproar.report.figures import Chart, Figure, Series, Style, limits_of, numbers, styles
-from uproar.report.formatting import LEVEL, NOTHING, known, percent, points
-from uproar.report.study_figures import audit_figure, mean_at, series_of
+from uproar.report.drawing import draw
+from uproar.report.figures import Chart, Figure, Pictures, Series, Style, limits_of, numbers, styles
+from uproar.report.formatting import LEVEL, NOTHING, known, percent, points, slug
+from uproar.report.score_report import metric_curves
+from uproar.report.study_figures import audit_figure, estimator_styles, mean_at, picture_figures, series_of
+from uproar.results.study import Results
 from uproar.results.view import StudyView
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval
@@ -76,6 +83,14 @@ class FigureSource:
     curves: Mapping[str, Figure]
     """Of the metrics."""
 
+    @classmethod
+    def of(cls, view: StudyView, by_name: Mapping[str, Style]) -> FigureSource:
+        """That of one view of a study's results."""
+        scores = view.metric_scores
+        curves = {} if scores is None else metric_curves(scores, by_name)
+        evidence = ClaimEvidence(view.results, view.task, view.model)
+        return cls(evidence, view, by_name, tuple(picture_figures(view)), curves)
+
     def label(self, wanted: str, protocol: str | None = None) -> str:
         """The name under which the report has an estimator, whatever its options."""
         return str(self.evidence.estimator(wanted, protocol))
@@ -116,6 +131,14 @@ def paper_figure(paper: str, place: str) -> Callable[[Draw], Draw]:
     return keep
 
 
+def read_figures(paper: str, functions: Mapping[str, Any]) -> None:
+    """Declare the figures of a paper's `paper.toml`, each drawn by the function of a module that it names."""
+    for one in exhibits(paper):
+        if one.draw:
+            drawing = functools.partial(functions[one.draw], **one.options)
+            paper_figure(paper, one.place)(functools.update_wrapper(drawing, functions[one.draw]))
+
+
 def figures_of_papers(
     source: FigureSource, papers: Sequence[str]
 ) -> tuple[tuple[PaperFigure, ...], tuple[UndrawnFigure, ...]]:
@@ -139,6 +162,40 @@ def figures_of_papers(
         )
         drawn.append(replace(made, name=name, figure=figure, paper=paper, place=place))
     return tuple(drawn), tuple(undrawn)
+
+
+def exhibit_files(results: Results, paper: str, place: str) -> dict[str, bytes]:
+    """The files of one figure or table of a paper, drawn from a study; its tasks and networks side by side."""
+    shown, entry, by_name = exhibit(paper, place), figures[f"{paper}:{place}"], estimator_styles(results)
+    made: list[tuple[StudyView, PaperFigure]] = []
+    reason = ""
+    for view in results.views:
+        try:
+            made.append((view, entry.function(FigureSource.of(view, by_name))))
+        except NotApplicable as error:
+            reason = reason or one_line(error)
+    if not made:
+        raise BadInput(f"{title_of(paper)}, {place}, cannot be drawn from this study: {reason}.")
+    heading = f"{title_of(paper)}, {place}. {' '.join(f'{one.title}.' for _, one in made)}"
+    files = {f"{shown.file}.md": f"{heading}\n\n{shown.caption}\n\n{made[0][1].reading}\n".encode()}
+    sheets = [(view.task, one.figure) for view, one in made if one.figure is not None]
+    charts = [
+        replace(plot, title=f"{task}: {plot.title}" if len(sheets) > 1 else plot.title)
+        for task, figure in sheets
+        for plot in figure.plots
+        if not isinstance(plot, Pictures)
+    ]
+    together = [Figure(tuple(charts), max(sheets[0][1].columns, min(len(sheets), 3)))] if charts else []
+    together += [Figure((plot,)) for _, figure in sheets for plot in figure.plots if isinstance(plot, Pictures)]
+    for number, figure in enumerate(together, 1):
+        stem = shown.file if len(together) == 1 else f"{shown.file}-{number}"
+        files |= {f"{stem}.{kind}": draw(figure, kind) for kind in ("png", "svg")}
+    for view, one in made:
+        if one.table is not None:
+            stem = shown.file if len(made) == 1 else f"{shown.file}-{slug([view.task, view.model])}"
+            frame = pd.DataFrame(list(one.table.rows), columns=list(one.table.heads))
+            files[f"{stem}.csv"] = frame.to_csv(index=False).encode()
+    return files
 
 
 # curves of metrics

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 
 from uproar.papers.claims import paper_of
-from uproar.papers.evidence import ClaimEvidence
 from uproar.report.content import (
     Block,
     Chapter,
@@ -26,7 +25,7 @@ from uproar.report.content import (
 from uproar.report.drawing import map_colours
 from uproar.report.formatting import NOTHING, clean, level_text, listed, p_value, percent, points, slug, with_interval
 from uproar.report.paper_figures import FigureSource, UndrawnFigure, figures_of_papers
-from uproar.report.score_report import deciding_values, metric_curves, metric_part, pair_folds
+from uproar.report.score_report import deciding_values, metric_part, pair_folds
 from uproar.report.study_figures import (
     Styles,
     audit_figure,
@@ -34,7 +33,6 @@ from uproar.report.study_figures import (
     curve_figures,
     estimator_styles,
     leak_sentence,
-    picture_figures,
     retraining_figures,
     verdict_figure,
 )
@@ -206,11 +204,7 @@ def effect(interval: Interval) -> str:
 def _paper_part(view: StudyView, by_name: Styles) -> Part | None:
     """The figures and tables of the papers whose claims were tested, from this study's numbers."""
     papers = list(dict.fromkeys(paper_of(one.claim) for one in view.results.claims))
-    scores = view.metric_scores
-    curves = {} if scores is None else metric_curves(scores, by_name)
-    evidence = ClaimEvidence(view.results, view.task, view.model)
-    source = FigureSource(evidence, view, by_name, tuple(picture_figures(view)), curves)
-    drawn, undrawn = figures_of_papers(source, papers) if papers else ((), ())
+    drawn, undrawn = figures_of_papers(FigureSource.of(view, by_name), papers) if papers else ((), ())
     blocks: list[Block] = []
     for one in drawn:
         blocks += compact([one.figure])

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
 from uproar.errors import NotApplicable
 from uproar.papers.claims import if_applicable, read_shared
-from uproar.report.figures import Chart, Figure, Pictures, share_limits, styles
+from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, share_limits
 from uproar.report.formatting import LEVEL, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
-    Draw,
     FigureSource,
     PaperFigure,
     gap,
     over_replicates,
-    paper_figure,
+    read_figures,
     share,
 )
-from uproar.report.study_figures import retraining_figures, with_best, x_label
+from uproar.report.study_figures import with_best
 from uproar.statistics.design import BASELINE
 from uproar.wording import series
 
 PAPER = "hooker2019"
-ROAR, KAR, UNTRAINED, CONTROLLED = "roar", "kar", "roar:no-retrain", "decoupled"
+ROAR, KAR, UNTRAINED = "roar", "kar", "roar:no-retrain"
 RANDOM = f"bernoulli|{BASELINE}"
 """Coin flips, as in the paper, or a random ranking."""
 SINGLE = read_shared(__file__)["single"]
@@ -37,9 +37,6 @@ VARIANTS = {"single": "{}", "SG": "sg({})", "SQ": "sq({})", "SG-SQ": "sg_sq({})"
 """What is done to a single estimate, as the paper calls it; VAR is from its NeurIPS version."""
 ENSEMBLES = ("SG", "SG-SQ", "VAR")
 """Those that are made of several noisy estimates; squaring alone is none."""
-
-
-TITLES = {ROAR: "ROAR", CONTROLLED: "decoupled", KAR: "KAR"}
 
 
 def name_of(base: str, variant: str) -> str:
@@ -51,33 +48,72 @@ def name_of(base: str, variant: str) -> str:
     return NAMES[base] if variant == "single" else f"{variant}-{NAMES[base]}"
 
 
-def _variants(source: FigureSource, base: str, protocol: str) -> dict[str, str]:
-    """Those that have a curve, by variant; the report's names."""
-    there = set(source.view.intervals[protocol]["estimator"]) if protocol in source.view.intervals else ()
-    labels = {}
-    for variant, form in VARIANTS.items():
-        for wanted in source.evidence.available([form.format(base)], protocol):
-            if (label := source.label(wanted, protocol)) in there:
-                labels[variant] = label
-    return labels
+def _estimates(source: FigureSource, protocol: str, variants: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+    """Base, variant and the report's name, by the paper's name, of the estimates that have a curve."""
+    there = set(source.view.intervals[protocol]["estimator"]) if protocol in source.view.intervals else set()
+    estimates = {}
+    for variant in variants:
+        for base in NAMES:
+            for wanted in source.evidence.available([VARIANTS[variant].format(base)], protocol):
+                if (label := source.label(wanted, protocol)) in there:
+                    estimates[name_of(base, variant)] = (base, variant, label)
+    return estimates
 
 
-def _chart(source: FigureSource, base: str, protocol: str) -> Chart | None:
-    names = _variants(source, base, protocol)
-    if not names:
+# curves
+
+READINGS = {
+    ROAR: "ROAR removes pixels most important first: lower is better.",
+    KAR: "KAR keeps only those: higher is better.",
+    UNTRAINED: "Dotted: the original network, which never saw such images.",
+}
+
+
+def curves(source: FigureSource, name: str, panels: Sequence[Mapping[str, Any]]) -> PaperFigure:
+    """Accuracy over the share of pixels, a plot per panel, all lines of a panel on one axis.
+
+    A panel has a `title`, its `protocols` and the `variants` of the three single estimates. The colour is that of the
+    single estimate, the marker that of the variant.
+    """
+    charts = [chart for panel in panels if (chart := _panel(source, **panel)) is not None]
+    if not charts:
+        raise NotApplicable("the study has no ROAR of these forms of gradient, guided backprop or integrated gradients")
+    limits = share_limits([line for chart in charts for line in chart.series], source.view.chance)
+    alike = tuple(replace(chart, y_range=limits) for chart in charts)  # one upright axis, so that plots can be compared
+    shown = [READINGS[p] for p in dict.fromkeys(p for panel in panels for p in panel["protocols"])]
+    reading = f"{' '.join(shown)} Dashed: random. Fine line: chance. Bands: {LEVEL} interval over replicates."
+    table = _published(source) if name == "roar-kar" else None
+    return PaperFigure(name, _curves_title(source), reading, Figure(alike, 2), table)
+
+
+def _panel(
+    source: FigureSource, title: str, protocols: Sequence[str], variants: Sequence[str], needs: Sequence[str] = ()
+) -> Chart | None:
+    """The lines of the first protocol are solid and in the legend, those of a second one dotted.
+
+    There is no plot without an estimate of the variants that it `needs`.
+    """
+    lines: list[Series] = []
+    if needs and not _estimates(source, protocols[0], needs):
         return None
-    by_name = styles([BASELINE, *VARIANTS])  # the same in all plots
-    curves = {variant: source.series(protocol, names.get(variant, BASELINE)) for variant in (BASELINE, *names)}
-    series = [replace(curve, label=variant, style=by_name[variant]) for variant, curve in curves.items()]
-    also = " and ensembles" if len(names) > 1 else ""
-    return Chart(
-        f"{TITLES[protocol]}: {NAMES[base]}{also}",
-        tuple(series),
-        x_label(source.view, protocol),
-        "test accuracy",
-        (0.0, 1.0),
-        level=source.view.chance,
-    )
+    for protocol in protocols:
+        first = protocol == protocols[0]
+        estimates = _estimates(source, protocol, variants)
+        if not estimates:
+            continue
+        random = source.series(protocol, BASELINE)
+        lines.append(random if first else replace(random, label="", style=replace(random.style, dash="dot")))
+        for label, (base, variant, estimator) in estimates.items():
+            style = Style(*HUES[list(NAMES).index(base)], "solid" if first else "dot", MARKERS[variant])
+            lines.append(replace(source.series(protocol, estimator), label=label if first else "", style=style))
+    if len(lines) < 2:
+        return None
+    across = " or ".join(dict.fromkeys(source.view.results.protocols[p].fraction_means for p in protocols))
+    chance = source.view.chance
+    return Chart(title, tuple(lines), f"share of pixels {across}", "test accuracy", (0.0, 1.0), level=chance)
+
+
+MARKERS = {"single": "circle-open", "SG": "triangle-up", "SQ": "diamond", "SG-SQ": "square", "VAR": "triangle-down"}
 
 
 def _deepest(source: FigureSource) -> float:
@@ -88,42 +124,15 @@ def _deepest(source: FigureSource) -> float:
     return min(fractions, key=lambda t: abs(t - 0.9))
 
 
-def _reached(source: FigureSource, t: float) -> dict[str, float]:
-    """Mean accuracy under ROAR at one fraction, by the paper's names."""
-    labels = {"random": BASELINE}
-    for base in SINGLE:
-        labels |= {name_of(base, variant): label for variant, label in _variants(source, base, ROAR).items()}
-    return {name: source.accuracy(ROAR, label, t) for name, label in labels.items()}
-
-
-@paper_figure(PAPER, "Figures 5 and 6")
-def ensembles(source: FigureSource) -> PaperFigure:
-    """ROAR above KAR, a plot per single estimate with its ensembles and random."""
-    rows = [[w for base in NAMES if (w := _chart(source, base, protocol)) is not None] for protocol in TITLES]
-    if not rows[0]:
-        raise NotApplicable("the study has no ROAR of gradient, guided backprop or integrated gradients")
-    charts = [chart for row in rows for chart in row]
-    limits = share_limits([line for chart in charts for line in chart.series], source.view.chance)
-    alike = tuple(replace(chart, y_range=limits) for chart in charts)  # one upright axis, so that plots can be compared
-    reading = (
-        "ROAR removes pixels most important first (lower is better), KAR keeps only those (higher is better). "
-        "Decoupled ROAR, which the paper does not have, removes so that masks cannot give the class away. "
-        f"Dashed: a random ranking. Dotted: chance. Bands: {LEVEL} interval over replicates."
-    )
-    return PaperFigure(
-        "roar-kar", _curves_title(source), reading, Figure(alike, max(map(len, rows))), _published(source)
-    )
-
-
 def _curves_title(source: FigureSource) -> str:
     t = _deepest(source)
-    reached = _reached(source, t)
-    parts = [f"random {percent(reached.pop('random'))}"]
+    estimates = _estimates(source, ROAR, list(VARIANTS))
+    reached = {name: source.accuracy(ROAR, label, t) for name, (_, _, label) in estimates.items()}
+    parts = [f"random {percent(source.accuracy(ROAR, BASELINE, t))}"]
     for what, variants in (("best single estimate", ["single"]), ("best ensemble", ENSEMBLES)):
-        names = [name_of(base, variant) for base in SINGLE for variant in variants]
-        there = [n for n in names if n in reached]
-        if there:
-            best = min(there, key=lambda n: reached[n])
+        names = [name for name, (_, variant, _) in estimates.items() if variant in variants]
+        if names:
+            best = min(names, key=lambda name: reached[name])
             parts.append(f"the {what} ({best}) {percent(reached[best])}")
     return f"Accuracy left with {percent(t, 0)} removed: {series(parts)}"
 
@@ -190,48 +199,53 @@ def _published(source: FigureSource) -> ComparisonTable:
 # retraining
 
 
-@paper_figure(PAPER, "Figure 4")
 def retraining(source: FigureSource) -> PaperFigure:
-    """Single estimates with and without retraining."""
-    figures = {figure.subject: figure for figure in retraining_figures(source.view, source.styles)}
-    names = [source.label(n, UNTRAINED) for n in source.evidence.available((BASELINE, *NAMES), UNTRAINED)]
-    charts = tuple(c for n in names for c in figures[ROAR].charts if c.title == n) if ROAR in figures else ()
-    if not any(chart.title != BASELINE for chart in charts):
+    """Single estimates with and without retraining, on one axis."""
+    estimates = _estimates(source, UNTRAINED, ["single"])
+    chart = _panel(source, "", (ROAR, UNTRAINED), ["single"]) if estimates else None
+    if chart is None or not _estimates(source, ROAR, ["single"]):
         raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
-    t = _deepest(source)
-    reached = source.accuracy
-    gaps = [reached(ROAR, chart.title, t) - reached(UNTRAINED, chart.title, t) for chart in charts]
+    labels, t = [label for _, _, label in estimates.values()], _deepest(source)
+    gaps = [source.accuracy(ROAR, label, t) - source.accuracy(UNTRAINED, label, t) for label in (BASELINE, *labels)]
     title = (
         f"With {percent(t, 0)} removed, retraining brings back {points(min(gaps), signed=False)} to "
         f"{points(max(gaps), signed=False)} accuracy points"
     )
-    return PaperFigure("retraining", title, figures[ROAR].reading, replace(figures[ROAR], plots=charts))
+    reading = (
+        f"Solid: networks trained on changed images. {READINGS[UNTRAINED]} Bands: {LEVEL} interval over replicates."
+    )
+    limits = share_limits(chart.series, source.view.chance)
+    return PaperFigure("retraining", title, reading, Figure((replace(chart, y_range=limits),), 1))
 
 
 # pictures
 
-ROWS = (BASELINE, *(form.format(base) for base in NAMES for form in ("{}", "sg_sq({})")))
-"""In the paper's order, with random on top."""
 
+def pictures(
+    source: FigureSource, name: str, protocol: str, estimators: Sequence[str], across: str = "fractions"
+) -> PaperFigure:
+    """One image as a protocol leaves it, the accuracy reached on such images above each.
 
-def _pictures(protocol: str) -> Draw:
-    """One image as a protocol leaves it, the accuracy reached on such images above each."""
-
-    def draw(source: FigureSource) -> PaperFigure:
-        figure = next((figure for figure in source.pictures if figure.subject == protocol), None)
-        if figure is None:
-            raise NotApplicable(f"the study has no pictures of {protocol}")
-        (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
-        names = [source.label(n, protocol) for n in source.evidence.available(ROWS, protocol)]
-        rows = {row.label: row for row in plot.rows}
-        kept = tuple(rows[n] for n in names if n in rows)
-        if len(kept) < 2:
-            raise NotApplicable("fewer than two of its estimators have pictures")
-        shown = replace(plot, rows=with_best(kept, higher=source.evidence.results.protocols[protocol].higher_is_better))
-        drawn = replace(figure, plots=(shown,))
-        return PaperFigure(f"{protocol}-pictures", _pictures_title(shown), figure.reading, drawn)
-
-    return draw
+    With `across = "estimators"` an estimator is a column and a fraction a row, else the other way round.
+    """
+    figure = next((figure for figure in source.pictures if figure.subject == protocol), None)
+    if figure is None:
+        raise NotApplicable(f"the study has no pictures of {protocol}")
+    (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
+    printed = {form.format(base): name_of(base, variant) for base in NAMES for variant, form in VARIANTS.items()}
+    names = {source.label(n, protocol): printed.get(n, n) for n in source.evidence.available(estimators, protocol)}
+    by_name = {row.label: row for row in plot.rows}
+    kept = tuple(replace(by_name[n], label=label) for n, label in names.items() if n in by_name)
+    if len(kept) < 2:
+        raise NotApplicable("fewer than two of its estimators have pictures")
+    higher = source.evidence.results.protocols[protocol].higher_is_better
+    shown = replace(plot, rows=with_best(kept, higher=higher))
+    title = _pictures_title(shown)
+    if across == "estimators":
+        columns = zip(*(row.tiles for row in shown.rows), strict=True)
+        turned = tuple(PictureRow(head, tiles) for head, tiles in zip(shown.heads, columns, strict=True))
+        shown = replace(shown, heads=tuple(row.label for row in shown.rows), rows=turned, x_label="")
+    return PaperFigure(name, title, figure.reading, replace(figure, plots=(shown,)))
 
 
 def _pictures_title(plot: Pictures) -> str:
@@ -250,5 +264,4 @@ def _pictures_title(plot: Pictures) -> str:
     return best[1]
 
 
-paper_figure(PAPER, "Figures 2 and 8")(_pictures(ROAR))
-paper_figure(PAPER, "Figure 7")(_pictures(KAR))
+read_figures(PAPER, globals())

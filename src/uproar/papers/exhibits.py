@@ -1,0 +1,65 @@
+"""What papers show: every figure and table of main text and appendix, as data in each `paper.toml`.
+
+A figure names the function of the paper's `figures.py` that draws it, and the study of minutes that it is drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from uproar.errors import BadInput, unknown
+from uproar.extend import papers, read_beside, title_of
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure or table of a paper, main text or appendix."""
+
+    paper: str
+    place: str
+    """`Figure 5`, `Table A1`."""
+    caption: str
+    """What it shows, in our words."""
+    draw: str = ""
+    """The function of the paper's `figures.py` that draws it; empty where nothing does."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of that function."""
+    study: str = ""
+    """The study it is drawn from by default, one of minutes; empty where it needs none."""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """What of that study is changed, so that nothing else is run."""
+    why: str = ""
+    """Why it is not drawn."""
+
+    @property
+    def row(self) -> list[str]:
+        """Its name and what it shows, for a list."""
+        return [self.place, self.caption if self.draw else f"{self.caption} Not drawn: {self.why}."]
+
+    @property
+    def file(self) -> str:
+        """The name of its files, without ending: `figure-5`."""
+        return self.place.lower().replace(" ", "-").replace(",", "")
+
+
+def exhibits(paper: str) -> list[Exhibit]:
+    """The figures and tables of a paper in its order, those that cannot be drawn included.
+
+    One that is `like` another is drawn from the same study with the same changes.
+    """
+    file = papers[paper].facts.get("file")
+    entries = read_beside(file, "paper.toml").get("figures", []) if file else []
+    runs = {entry["place"]: {key: entry[key] for key in ("study", "changes") if key in entry} for entry in entries}
+    return [Exhibit(paper, **{**runs.get(entry.pop("like", ""), {}), **entry}) for entry in entries]
+
+
+def exhibit(paper: str, place: str) -> Exhibit:
+    """A figure or table of a paper that can be drawn; refused with the reason where it cannot."""
+    known = {one.place: one for one in exhibits(paper)}
+    if place not in known:
+        raise unknown("figure or table", place, known)
+    if not known[place].draw:
+        raise BadInput(f"{title_of(paper)}, {place}, is not drawn: {known[place].why}.")
+    return known[place]
