@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from uproar.statistics.comparisons import compare
+from uproar.statistics.comparisons import compare, sequential
 from uproar.statistics.design import ALPHA, INTERIM_ANALYSES
-from uproar.statistics.verdicts import sequential
 
 METHODS = tuple(f"method{k}" for k in range(9))
 Values = dict[str, np.ndarray]

@@ -12,8 +12,8 @@ from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.metrics.evaluation import RESAMPLED, Evaluation, average_evaluations
 from uproar.results.baseline import merge_baseline
 from uproar.results.evidence import metric_controls, negative_control
+from uproar.statistics.comparisons import compare_with_baseline
 from uproar.statistics.design import random_ranking
-from uproar.statistics.verdicts import compare_with_baseline
 
 RANKINGS = [random_ranking(draw) for draw in range(3)]
 LEVELS = {"random": 0.8, "grad": 0.6, "ig": 0.79, **dict.fromkeys(RANKINGS[1:], 0.8)}

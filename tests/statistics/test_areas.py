@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from uproar.errors import BadInput
-from uproar.statistics.areas import area
+from uproar.statistics.intervals import area
 
 
 @pytest.mark.parametrize("fractions", [[0, 1], [0.1, 0.3, 0.9], [0.5], [0.2, 0.21, 0.22, 0.8]])

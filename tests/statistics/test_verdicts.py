@@ -8,17 +8,19 @@ import pytest
 from scipy import stats
 
 from uproar.errors import BadInput
-from uproar.statistics.comparisons import FEWER, holm
-from uproar.statistics.intervals import detectable, required_sample_size
-from uproar.statistics.verdicts import (
-    COLUMNS,
-    compare_pairs,
+from uproar.statistics.comparisons import (
+    FEWER,
+    VERDICT_COLUMNS,
+    areas_of,
+    compare,
     compare_with_baseline,
     gains,
+    holm,
     intervals,
     sequential,
     undecided_estimators,
 )
+from uproar.statistics.intervals import detectable, required_sample_size
 
 
 def table_of(areas, fractions=(0.5,)):
@@ -43,7 +45,7 @@ def row(result, estimator):
 def test_a_verdict_is_the_paired_t_test_with_holm_over_the_methods():
     areas = drawn(0, {"good": 0.1, "same": 0.0, "bad": -0.1})
     result = compare_with_baseline(table_of(areas, (0.1, 0.5, 0.9)))
-    assert list(result.columns) == list(COLUMNS)
+    assert list(result.columns) == list(VERDICT_COLUMNS)
     assert dict(zip(result["estimator"], result["side"], strict=True)) == {"good": 1, "same": 0, "bad": -1}
     for one in result.itertuples():
         test = stats.ttest_rel(areas["random"], areas[one.estimator])
@@ -66,7 +68,8 @@ def test_other_baselines_are_shown_and_not_tested():
     assert row(result, "blocks").verdict == "baseline" and np.isnan(row(result, "blocks").p)
     assert np.isfinite(row(result, "blocks").low)
     assert row(result, "good").p_holm == row(result, "good").p, "a family of one"
-    pairs = compare_pairs(table_of(areas)[lambda t: t["estimator"] != "random"], baselines=["blocks"])
+    rows = areas_of(table_of(areas))[0].drop("random")
+    pairs = compare(dict(zip(rows.index, rows.to_numpy(), strict=True)), ["blocks"], higher_is_better=False)
     assert (pairs["better"].item(), pairs["against"].item()) == ("good", "blocks")
 
 

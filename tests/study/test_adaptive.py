@@ -15,7 +15,7 @@ from uproar.errors import BadInput
 from uproar.models import ModelSpec
 from uproar.protocols import PROTOCOLS
 from uproar.results.study import COLUMNS, Results
-from uproar.statistics.verdicts import sequential
+from uproar.statistics.comparisons import sequential
 from uproar.study.adaptive import _undecided
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell

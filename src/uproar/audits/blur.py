@@ -16,8 +16,8 @@ from uproar.estimators import Chain, read_chain
 from uproar.expression import Call, parse
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.comparisons import gains
 from uproar.statistics.design import BASELINE
-from uproar.statistics.verdicts import gains
 from uproar.wording import counted
 
 if TYPE_CHECKING:

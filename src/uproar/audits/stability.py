@@ -16,12 +16,12 @@ from uproar.expression import parse
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.seeds import key
-from uproar.statistics.areas import area
 from uproar.statistics.bootstrap import beats, percentile_interval, resampled_means
 from uproar.statistics.comparisons import compare
 from uproar.statistics.correlation import kendall
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Numbers as Array
+from uproar.statistics.intervals import area
 from uproar.wording import counted
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from uproar.metrics.registry import (
 )
 from uproar.models.forward import borrowed, forward, rows_within_budget
 from uproar.models.output_kind import assumed_output, is_predicted, probabilities, require_kind
-from uproar.statistics.areas import area
+from uproar.statistics.intervals import area
 from uproar.tensors import spans
 from uproar.training import FineTuning, predict
 from uproar.types import Images, Kind, Labels

@@ -17,8 +17,7 @@ from uproar.expression import Call, parse
 from uproar.metrics.registry import family_of, metrics, read_metric
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
-from uproar.statistics.areas import areas_of
-from uproar.statistics.comparisons import paired_difference
+from uproar.statistics.comparisons import areas_of, paired_difference
 from uproar.statistics.correlation import correlation_interval, line_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, Numbers, mean_interval

@@ -12,7 +12,7 @@ from uproar.results.claim_outcome import claims_table
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.scores import Scores
 from uproar.results.study import Results
-from uproar.statistics.verdicts import COLUMNS as VERDICT_COLUMNS
+from uproar.statistics.comparisons import VERDICT_COLUMNS
 
 FILES = {
     "results": "one row per trained or tested network",

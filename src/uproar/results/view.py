@@ -34,9 +34,8 @@ from uproar.results.evidence import NegativeControl, answer_of_view, negative_co
 from uproar.results.finding import Finding
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
-from uproar.statistics.areas import areas_of
+from uproar.statistics.comparisons import areas_of, compare, compare_with_baseline, intervals, sequential
 from uproar.statistics.design import BASELINE
-from uproar.statistics.verdicts import compare_pairs, compare_with_baseline, intervals, sequential
 from uproar.types import Role
 
 if TYPE_CHECKING:
@@ -180,14 +179,16 @@ class StudyView:
 
     @functools.cached_property
     def comparisons(self) -> Mapping[str, pd.DataFrame]:
-        """Every pair of estimators, `random` apart, as `compare_pairs` gives them."""
+        """Every pair of estimators, `random` apart, as `compare` gives them."""
 
         def pairs(curves: pd.DataFrame, higher_is_better: bool) -> pd.DataFrame:
             methods = curves[curves["estimator"] != BASELINE]
             if methods["estimator"].nunique() < 2:
                 return pd.DataFrame()
             baselines = [name for name, role in self.roles.items() if role == "baseline"]
-            return compare_pairs(methods, higher_is_better, self.results.comparison_alpha, baselines)
+            areas = areas_of(methods)[0]
+            values = {n: areas.loc[n].to_numpy(dtype=float) for n in methods["estimator"].unique() if n in areas.index}
+            return compare(values, baselines, higher_is_better, alpha=self.results.comparison_alpha)
 
         return self._by_protocol(pairs)
 

@@ -21,6 +21,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from uproar.errors import BadInput
 from uproar.statistics.design import ALPHA, LEVEL
 
 Numbers = NDArray[np.float64]
@@ -278,14 +279,15 @@ def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: Array
 
 def t_quantile(df: ArrayLike, level: float = LEVEL) -> Numbers:
     """Half width, in standard errors, of a two-sided t-interval; NaN without degrees of freedom."""
-    return np.asarray(-scipy.special.stdtrit(_positive(df), (1 - level) / 2))
+    freedom = np.where(np.asarray(df) > 0, df, np.nan)
+    return np.asarray(-scipy.special.stdtrit(freedom, (1 - level) / 2))
 
 
 def two_sided_p(difference: ArrayLike, error: ArrayLike, df: ArrayLike) -> Numbers:
     """Two-sided p of a t-test; NaN without a standard error or degrees of freedom."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.abs(difference) / np.asarray(error, dtype=float)
-    return np.asarray(2 * scipy.special.stdtr(_positive(df), -t))
+    return np.asarray(2 * scipy.special.stdtr(np.where(np.asarray(df) > 0, df, np.nan), -t))
 
 
 def detectable(error: ArrayLike, df: ArrayLike, tests: int = 1, alpha: float = ALPHA, power: float = POWER) -> Numbers:
@@ -317,14 +319,32 @@ def required_sample_size(difference: float, half_width: float, df: float, n: int
     return high if high < MOST * n else None
 
 
-def _positive(df: ArrayLike) -> Numbers:
-    """Degrees of freedom as scipy takes them: NaN where there are none."""
-    return np.where(np.asarray(df) > 0, df, np.nan)
-
-
 def nanmean(values: ArrayLike, axis: int = 0) -> Numbers:
     """Mean over an axis without NaN; NaN where there is nothing else."""
     table = np.asarray(values, dtype=float)
     present = np.isfinite(table)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(present, table, 0.0).sum(axis) / present.sum(axis))
+
+
+def area(fractions: ArrayLike, values: ArrayLike) -> Numbers:
+    """Mean height of a curve: its trapezoid area divided by the range of its fractions.
+
+    The fractions run along the last axis of `values`; the other axes hold separate curves. A flat curve has its height
+    as area, whatever the fractions; a single fraction has its value. A NaN anywhere in a curve makes its area NaN.
+
+    >>> float(area([0.1, 0.5, 0.7], [0.8, 0.8, 0.8]))
+    0.8
+    >>> area([0.0, 0.5, 1.0], [[1.0, 0.5, 0.0], [1.0, 1.0, 0.0]]).tolist()
+    [0.5, 0.75]
+    """
+    t, y = np.asarray(fractions, dtype=float), np.asarray(values, dtype=float)
+    if t.ndim != 1 or not t.size or not np.isfinite(t).all() or not (np.diff(t) > 0).all():
+        raise BadInput(
+            f"An area needs fractions that are finite and strictly increasing, at least one; got {t.tolist()}."
+        )
+    if y.ndim == 0 or y.shape[-1] != t.size:
+        raise BadInput(f"A curve needs a value for each of the {t.size} fractions; the values have shape {y.shape}.")
+    if t.size == 1:
+        return np.array(y[..., 0])
+    return np.asarray(np.trapezoid(y, t, axis=-1) / (t[-1] - t[0]))

@@ -10,8 +10,8 @@ from pathlib import Path
 from uproar.models import ModelSpec
 from uproar.protocols import Protocol
 from uproar.results.study import Results
+from uproar.statistics.comparisons import undecided_estimators
 from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
-from uproar.statistics.verdicts import undecided_estimators
 from uproar.store import Store
 from uproar.study.collect import collect
 from uproar.study.settings import Setting
