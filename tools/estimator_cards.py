@@ -22,12 +22,12 @@ from uproar.registry import Entry, option_types
 from uproar.types import KINDS
 
 FAMILIES = {
-    "Gradients": ("gradient", "xrai"),
-    "Scores decomposed over pixels": ("decomposition", "lrp"),
+    "Gradients": ("gradient",),
+    "Scores decomposed over pixels": ("decomposition",),
     "Class activation maps": ("cam",),
     "Attention of transformers": ("attention",),
-    "Parts of the image taken away": ("perturbation", "sise", "surrogate", "extremal"),
-    "Bottlenecks and trained attention": ("bottleneck", "tame"),
+    "Parts of the image taken away": ("perturbation", "extremal"),
+    "Bottlenecks and trained attention": ("bottleneck",),
     "Controls": ("control",),
 }
 """Estimators by the module that declares them."""

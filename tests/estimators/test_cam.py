@@ -7,27 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.closeness import alike
-from uproar.errors import BadInput, BadOption, NotApplicable, UnknownName
-from uproar.estimators import Context, raw_maps, read_chain
+from tests.estimators.perturbing import close, frozen, small
+from uproar.errors import BadInput, NotApplicable, UnknownName
+from uproar.estimators import read_chain
 from uproar.estimators.cam import grad_cam, grad_cam_pp
 from uproar.estimators.layers import captured, last_conv_layer, layer_gradient, module_named
 from uproar.models.small import Residual, cnn_small, resnet_small
-from uproar.seeds import Draws
-
-
-def frozen(model: nn.Module) -> nn.Module:
-    return model.eval().requires_grad_(False)
-
-
-def small(build, shape=(3, 16, 16)) -> nn.Module:
-    torch.manual_seed(0)
-    return frozen(build(shape, 4, torch.full(shape[:1], 0.5), torch.full(shape[:1], 0.25)))
-
-
-def close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float = 1e-5) -> None:
-    assert (ours - theirs).abs().max() <= tolerance * theirs.abs().max()
-
 
 # golden agreement: 1e-5 of the largest value
 
@@ -294,25 +279,4 @@ def test_images_of_one_pixel_are_not_applicable():
         grad_cam(small(cnn_small, (3, 1, 1)), torch.rand(2, 3, 1, 1), torch.tensor([0, 1]))
 
 
-def test_an_unknown_variant_is_refused_when_planned():
-    with pytest.raises(BadOption, match="variant"):
-        read_chain("grad_cam(variant=max)")
-
-
 # properties
-
-
-@pytest.mark.parametrize("name", ["grad_cam", "grad_cam_pp", "grad_cam(variant=per-channel)"])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_map_does_not_depend_on_the_rest_of_the_batch(name, channels):
-    torch.manual_seed(1)
-    model = small(lambda *given: resnet_small(*given, width=4), (channels, 8, 8))
-    x, target = torch.rand(9, channels, 8, 8), torch.randint(4, (9,))
-    call, context = read_chain(name).raw, Context(Draws.of(0, 9))
-    whole = raw_maps(model, x, target, context, [call], batch_size=64)[call]
-    assert whole.shape == (9, 1, 8, 8)
-    assert whole.isfinite().all()
-    sevens = raw_maps(model, x, target, context, [call], batch_size=7)[call]
-    single = raw_maps(model, x[:2], target[:2], context[slice(0, 2)], [call], batch_size=1)[call]
-    assert alike(sevens, whole)
-    assert alike(single, whole[:2])

@@ -10,38 +10,14 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from tests.closeness import alike
+from tests.estimators.perturbing import close, scores, small, with_norms
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators import Context, raw_maps, read_chain
+from uproar.estimators import read_chain
 from uproar.estimators.class_scores import input_gradient
-from uproar.estimators.lrp import lrp
+from uproar.estimators.decomposition import lrp
 from uproar.models.small import cnn_small, resnet_small
-from uproar.seeds import Draws
 
 COMPOSITES = ["epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"]
-
-
-def frozen(model: nn.Module) -> nn.Module:
-    """In evaluation, and with batch norms that do something, some of them with negative scale."""
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d) and module.track_running_stats:
-            module.running_mean.normal_()
-            module.running_var.uniform_(0.5, 2)
-            module.weight.data.normal_()
-            module.bias.data.normal_()
-    return model.eval().requires_grad_(False)
-
-
-def small(build, shape=(3, 16, 16)) -> nn.Module:
-    return frozen(build(shape, 4, torch.linspace(0.4, 0.6, shape[0]), torch.full(shape[:1], 0.25)))
-
-
-def scores(model: nn.Module, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    return model(x).gather(1, target[:, None])[:, 0]
-
-
-def close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float = 1e-5) -> None:
-    assert (ours - theirs).abs().max() <= tolerance * theirs.abs().max()
 
 
 class Functional(nn.Module):
@@ -71,7 +47,7 @@ class Functional(nn.Module):
 
 def test_the_coherency_composite_is_the_released_code_one_image_at_a_time(golden, tiny32):
     data = golden("coherency")
-    maps = lrp(frozen(tiny32), data["images_norm"], data["labels"].long(), composite="coherency")
+    maps = lrp(with_norms(tiny32), data["images_norm"], data["labels"].long(), composite="coherency")
     close(maps, data["raw_lrp"], 1e-4)
 
 
@@ -85,8 +61,8 @@ def test_without_epsilon_relevance_is_gradient_times_normalised_input(name, tiny
     model = {
         "cnn": lambda: small(cnn_small),
         "resnet": lambda: small(resnet_small),
-        "functional": lambda: frozen(Functional()),
-        "tiny": lambda: frozen(tiny16),
+        "functional": lambda: with_norms(Functional()),
+        "tiny": lambda: with_norms(tiny16),
     }[name]().double()
     shift = {"functional": torch.full((3,), 0.5), "tiny": torch.zeros(3)}.get(name, torch.linspace(0.4, 0.6, 3))
     x, target = torch.rand(5, 3, 16, 16, dtype=torch.double), torch.arange(5) % 4
@@ -125,7 +101,7 @@ def test_positive_rules_hand_on_all_relevance(build, first):
 def test_without_biases_all_rules_hand_on_all_relevance(composite, first):
     torch.manual_seed(0)
     conv = [nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in ((3, 8), (8, 8), (8, 8))]
-    model = frozen(
+    model = with_norms(
         nn.Sequential(
             conv[0],
             nn.ReLU(inplace=True),
@@ -164,7 +140,7 @@ def test_the_terms_of_a_residual_sum_share_in_proportion():
 
 
 def test_a_unit_that_is_active_through_its_bias_alone_keeps_its_relevance():
-    model = frozen(nn.Sequential(nn.Flatten(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1, bias=False)))
+    model = with_norms(nn.Sequential(nn.Flatten(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1, bias=False)))
     model[1].weight.data = torch.tensor([[1.0, 1.0], [-1.0, -1.0]])
     model[1].bias.data = torch.tensor([0.0, 3.0])
     model[3].weight.data = torch.tensor([[1.0, 1.0]])
@@ -206,7 +182,7 @@ def slow_layer(rule: str, a: list[float], w: list[list[float]], b: list[float], 
 @pytest.mark.parametrize("composite", ["epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1"])
 def test_a_dense_network_gets_what_the_definition_says(composite, first):
     torch.manual_seed(3)
-    model = frozen(nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))).double()
+    model = with_norms(nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))).double()
     x, target = torch.rand(4, 1, 2, 3, dtype=torch.double), torch.tensor([0, 1, 2, 0])
     maps = lrp(model, x, target, composite=composite, first=first, epsilon=0)
     for n in range(4):
@@ -221,7 +197,7 @@ def test_a_dense_network_gets_what_the_definition_says(composite, first):
 
 
 def test_signed_inputs_count_with_negative_weights_as_positive_contributions():
-    model = frozen(nn.Sequential(nn.Flatten(), nn.Linear(2, 1, bias=False)))
+    model = with_norms(nn.Sequential(nn.Flatten(), nn.Linear(2, 1, bias=False)))
     model[1].weight.data = torch.tensor([[2.0, -1.0]])
     x = torch.tensor([[1.0, -3.0], [1.0, 3.0]]).view(2, 1, 1, 2)
     maps = lrp(model, x, torch.tensor([0, 0]), composite="z-plus").flatten(1)
@@ -237,9 +213,9 @@ def test_a_batch_norm_is_the_same_as_one_merged_by_hand(composite, first):
     torch.manual_seed(0)
     blocks = [(nn.Conv2d(a, b, 3), nn.BatchNorm2d(b)) for a, b in ((3, 6), (6, 6))]
     head = (nn.Flatten(), nn.Linear(6 * 16, 4))
-    whole = frozen(nn.Sequential(*blocks[0], nn.ReLU(), *blocks[1], nn.ReLU(), *head)).double()
+    whole = with_norms(nn.Sequential(*blocks[0], nn.ReLU(), *blocks[1], nn.ReLU(), *head)).double()
     merged = [fuse_conv_bn_eval(*block) for block in blocks]
-    fused = frozen(nn.Sequential(merged[0], nn.ReLU(), merged[1], nn.ReLU(), *head)).double()
+    fused = with_norms(nn.Sequential(merged[0], nn.ReLU(), merged[1], nn.ReLU(), *head)).double()
     x, target = torch.rand(3, 3, 8, 8, dtype=torch.double), torch.arange(3)
     options = {"composite": composite, "first": first, "epsilon": 1e-9}
     close(lrp(whole, x, target, **options), lrp(fused, x, target, **options), 1e-6)
@@ -258,7 +234,7 @@ def test_black_and_white_bound_the_first_layer_as_it_sees_them():
 def test_in_place_and_shared_modules_are_the_same_as_plain_copies(composite):
     torch.manual_seed(0)
     conv, relu, norm = nn.Conv2d(3, 3, 3, padding=1), nn.ReLU(inplace=True), nn.BatchNorm2d(3)
-    shared = frozen(nn.Sequential(conv, norm, relu, conv, norm, relu, nn.Flatten(), nn.Linear(48, 4)))
+    shared = with_norms(nn.Sequential(conv, norm, relu, conv, norm, relu, nn.Flatten(), nn.Linear(48, 4)))
     plain = copy.deepcopy(shared)
     for place in (2, 5):
         plain[place] = nn.ReLU()
@@ -284,7 +260,7 @@ def test_a_forward_pass_in_place_without_using_the_result_is_followed():
             return x.mean((2, 3))
 
     torch.manual_seed(0)
-    plain, inside = frozen(Statement(True)), frozen(Statement(False))
+    plain, inside = with_norms(Statement(True)), with_norms(Statement(False))
     inside.load_state_dict(plain.state_dict())
     x, target = torch.rand(2, 3, 5, 5), torch.tensor([0, 3])
     assert torch.equal(lrp(plain, x, target), lrp(inside, x, target))
@@ -345,14 +321,16 @@ def test_operations_without_a_rule_are_refused_by_name(function, name, composite
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_scripted_layers_do_not_slip_through_with_their_gradient():
-    model = torch.jit.trace(frozen(nn.Sequential(nn.Conv2d(3, 4, 2), nn.ReLU(), nn.Flatten())), torch.rand(2, 3, 2, 2))
+    model = torch.jit.trace(
+        with_norms(nn.Sequential(nn.Conv2d(3, 4, 2), nn.ReLU(), nn.Flatten())), torch.rand(2, 3, 2, 2)
+    )
     with pytest.raises(NotApplicable, match="no rule for the operation"):
         lrp(model, torch.rand(2, 3, 2, 2), torch.tensor([0, 1]))
 
 
 @pytest.mark.parametrize("options", [{"first": "z-box"}, {"composite": "coherency"}], ids=str)
 def test_a_rule_for_the_first_layer_needs_one_that_sees_pixels(options):
-    model = frozen(nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(3, 2)))
+    model = with_norms(nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(3, 2)))
     with pytest.raises(NotApplicable, match="first layer"):
         lrp(model, torch.rand(2, 3, 2, 2), torch.tensor([0, 1]), **options)
 
@@ -365,28 +343,3 @@ def test_options_that_do_not_go_together_are_refused():
 
 
 # properties
-
-
-@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 1, 1)], ids=str)
-@pytest.mark.parametrize("options", [*(f"composite={c}" for c in COMPOSITES), "first=z-box"])
-def test_a_map_does_not_depend_on_the_rest_of_the_batch(options, shape):
-    torch.manual_seed(1)
-    model = small(lambda *given: resnet_small(*given, width=4), shape)
-    x, target = torch.rand(9, *shape), torch.randint(4, (9,))
-    call, context = read_chain(f"lrp({options})").raw, Context(Draws.of(0, 9))
-    whole = raw_maps(model, x, target, context, [call], batch_size=64)[call]
-    assert whole.shape == x.shape
-    assert whole.isfinite().all()
-    sevens = raw_maps(model, x, target, context, [call], batch_size=7)[call]
-    single = raw_maps(model, x[:2], target[:2], context[slice(0, 2)], [call], batch_size=1)[call]
-    assert alike(sevens, whole)
-    assert alike(single, whole[:2])
-
-
-def test_the_model_is_left_as_it_was():
-    torch.manual_seed(0)
-    model, x, target = small(resnet_small), torch.rand(2, 3, 16, 16), torch.tensor([0, 1])
-    before, out = copy.deepcopy(model.state_dict()), model(x)
-    lrp(model, x, target)
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert torch.equal(model(x), out)

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.estimators.perturbing import Linear, around, frozen, images, same_for_any_batch
+from tests.estimators.perturbing import Linear, around, frozen, images
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators import read_chain
 from uproar.estimators.perturbation import occlusion, windows
 
 # golden agreement: 1e-5; the golden images are normalised, so that black is their mean colour
@@ -87,11 +86,6 @@ def test_the_fill_is_what_covers():
     torch.testing.assert_close(white, -3 * black, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("options", ["", "(overlap=last, score=logit, window=4)"])
-def test_a_map_does_not_depend_on_the_batch(options):
-    assert same_for_any_batch(f"occlusion{options}")
-
-
 # bad input
 
 
@@ -111,9 +105,3 @@ def test_an_unknown_mean_colour_is_named_as_the_reason():
     x = images(2, 1, 8, 8)
     with pytest.raises(NotApplicable, match="mean colour"):
         occlusion(Linear(1, 8, 8), x, torch.tensor([0, 1]), around(x, None))
-
-
-@pytest.mark.parametrize("options", ["window=0", "fill=pink", "overlap=first", "score=loss"])
-def test_impossible_options_are_refused_when_planned(options):
-    with pytest.raises(BadOption):
-        read_chain(f"occlusion({options})")

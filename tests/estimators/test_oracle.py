@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.estimators.perturbing import Linear, around, images, same_for_any_batch
+from tests.estimators.perturbing import Linear, around, images
 from uproar.errors import NotApplicable
 from uproar.estimators import estimators, read_chain
 from uproar.estimators.control import oracle, random_blurred
@@ -58,8 +58,3 @@ def test_neither_looks_at_the_model():
     for name in ("oracle", "random_blurred"):
         assert not read_chain(name).needs_model
         assert estimators[name].facts["passes"] == 0
-
-
-@pytest.mark.parametrize("name", ["oracle", "random_blurred", "random_blurred(sigma=0.7)"])
-def test_a_map_does_not_depend_on_the_batch(name):
-    assert same_for_any_batch(name)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.estimators.perturbing import Linear, Region, around, frozen, images, same_for_any_batch
-from uproar.errors import BadOption
-from uproar.estimators import read_chain
+from tests.estimators.perturbing import Linear, Region, around, frozen, images
 from uproar.estimators.perturbation import draw_masks, rise, upsample_masks, weight_masks
 
 # golden agreement: masks 1e-6, maps 1e-5; the golden images are normalised, so that black is their mean colour
@@ -93,14 +91,3 @@ def test_small_images_get_fewer_cells(side):
     maps = rise(Linear(1, side, side), x, torch.tensor([0, 1]), around(x), masks=20)
     assert maps.shape == x.shape
     assert maps.isfinite().all()
-
-
-@pytest.mark.parametrize("options", ["masks=37", "masks=300, boundary=mirror, fill=image-mean"])
-def test_a_map_does_not_depend_on_the_batch(options):
-    assert same_for_any_batch(f"rise({options})")
-
-
-@pytest.mark.parametrize("options", ["masks=0", "p=0", "p=1", "grid=0", "boundary=wrap"])
-def test_impossible_options_are_refused_when_planned(options):
-    with pytest.raises(BadOption):
-        read_chain(f"rise({options})")

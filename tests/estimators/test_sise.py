@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.estimators.perturbing import Linear, around, frozen, images, same_for_any_batch
-from uproar.errors import BadOption, NotApplicable
-from uproar.estimators import read_chain
+from tests.estimators.perturbing import Linear, around, frozen, images
+from uproar.errors import NotApplicable
 from uproar.estimators.layers import pyramid
 from uproar.estimators.perturbation import (
     ada_sise,
@@ -161,11 +160,6 @@ def test_ada_sise_asks_the_model_fewer_times(tiny32):
     assert 0 < sum(rows) < all_
 
 
-@pytest.mark.parametrize("name", ["sise", "sise(fusion=soft)", "ada_sise"])
-def test_a_map_does_not_depend_on_the_batch(name):
-    assert same_for_any_batch(name, c=3, side=11)
-
-
 def test_a_model_without_convolutions_has_no_sise():
     x = images(2, 1, 8, 8)
     with pytest.raises(NotApplicable, match="convolution"):
@@ -177,8 +171,3 @@ def test_a_model_with_features_of_one_pixel_has_no_sise():
     x = images(2, 1, 8, 8)
     with pytest.raises(NotApplicable, match="single pixel"):
         sise(frozen(net), x, torch.tensor([0, 1]), around(x))
-
-
-def test_an_unknown_fusion_is_refused_when_planned():
-    with pytest.raises(BadOption, match="fusion"):
-        read_chain("sise(fusion=mean)")

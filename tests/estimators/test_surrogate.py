@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.estimators.perturbing import Linear, around, images, same_for_any_batch
+from tests.estimators.perturbing import Linear, around, images
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators import read_chain
 from uproar.estimators.perturbation import (
     closeness,
     coalitions,
@@ -192,23 +191,3 @@ def test_more_pieces_than_pixels_do_not_exist():
     x = images(2, 1, 8, 6)
     with pytest.raises(NotApplicable, match="7×7 pieces"):
         lime(Linear(1, 8, 6), x, torch.tensor([0, 1]), around(x), patches=7)
-
-
-@pytest.mark.parametrize("options", ["patches=1", "samples=0", "segments=quickshift", "fill=grey"])
-@pytest.mark.parametrize("name", ["lime", "kernel_shap"])
-def test_impossible_options_are_refused_when_planned(name, options):
-    with pytest.raises(BadOption):
-        read_chain(f"{name}({options})")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "lime(samples=70)",
-        "lime(samples=33, segments=slic)",
-        "kernel_shap(samples=90)",
-        "kernel_shap(patches=2, segments=slic, score=probability)",
-    ],
-)
-def test_a_map_does_not_depend_on_the_batch(name):
-    assert same_for_any_batch(name, c=3, side=10)

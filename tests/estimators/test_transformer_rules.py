@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from tests.estimators.transformers import Written
-from uproar.estimators.decomposition import contributions
-from uproar.estimators.lrp import layer_norm, lrp, matrix_product, softmax
+from uproar.estimators.decomposition import contributions, layer_norm, lrp, matrix_product, softmax
 
 WAYS = ["explicit", "fused", "module"]
 

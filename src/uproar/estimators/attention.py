@@ -16,9 +16,17 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
-from uproar.estimators.backward_rules import FUSED, MULTI_HEAD, SOFTMAX, attention_in_steps, is_attention
 from uproar.estimators.cam import upsample
-from uproar.estimators.class_scores import class_scores, gradients, tracked
+from uproar.estimators.class_scores import (
+    FUSED,
+    MULTI_HEAD,
+    SOFTMAX,
+    attention_in_steps,
+    class_scores,
+    gradients,
+    is_attention,
+    tracked,
+)
 from uproar.estimators.layers import (
     TokenGrid,
     first_tensor,

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from uproar.estimators.backward_rules import scale_and_shift
-from uproar.estimators.class_scores import class_scores, gradients, rows_for, target_scores, tracked
+from uproar.estimators.class_scores import class_scores, gradients, rows_for, scale_and_shift, target_scores, tracked
 from uproar.estimators.gradient import guided_backprop
 from uproar.estimators.layers import (
     LayerName,

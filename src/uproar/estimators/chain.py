@@ -57,15 +57,19 @@ class Chain:
         """The estimators inside, without transforms."""
         return [call for call in self.raw.walk() if not call.args]
 
+    def facts(self, name: str, default: Any = None) -> list[Any]:
+        """A fact of each estimator inside."""
+        return [estimators[leaf.name].facts.get(name, default) for leaf in self.leaves]
+
     @property
     def needs_model(self) -> bool:
         """Whether the map depends on the model at all."""
-        return any(estimators[leaf.name].facts.get("model", True) for leaf in self.leaves)
+        return any(self.facts("model", True))
 
     @property
     def role(self) -> Role:
         """What it is: a method asks the model, or its maps were made before; truth is told pixels or the class."""
-        if any(estimators[leaf.name].facts.get("informed", False) for leaf in self.leaves):
+        if any(self.facts("informed")):
             return "truth"
         if self.needs_model or self.files:
             return "method"
@@ -74,12 +78,12 @@ class Chain:
     @property
     def prepares(self) -> bool:
         """Whether something is made once for a model before images are explained."""
-        return any(estimators[leaf.name].facts.get("prepare") for leaf in self.leaves)
+        return any(self.facts("prepare"))
 
     @property
     def knows_channels(self) -> bool:
         """Whether the signed map has one value per colour channel."""
-        return all(estimators[leaf.name].facts.get("channels", True) for leaf in self.leaves)
+        return all(self.facts("channels", True))
 
     @property
     def is_direct(self) -> bool:
@@ -89,15 +93,13 @@ class Chain:
     @property
     def files(self) -> list[StoredMaps]:
         """The files of finished maps inside, which no model and no other image can change."""
-        stored = [estimators[leaf.name].facts.get("stored") for leaf in self.leaves]
-        return [each for each in stored if each is not None]
+        return [stored for stored in self.facts("stored") if stored is not None]
 
     @property
     def class_blind(self) -> bool:
         """Whether the map does not depend on the class asked for."""
-        if any(estimators[call.name].facts["role"] == "classes" for call in self.raw.walk()):
-            return True
-        return not any(estimators[leaf.name].facts.get("by_class", True) for leaf in self.leaves)
+        by_class = any(self.facts("by_class", True))
+        return not by_class or any(estimators[call.name].facts["role"] == "classes" for call in self.raw.walk())
 
     @property
     def passes(self) -> float:
@@ -106,12 +108,32 @@ class Chain:
 
     def passes_for(self, classes: int) -> float:
         """Cost per image in forward-and-backward passes, if this chain is evaluated alone."""
-        return _passes(self.raw, classes)
+
+        def cost(call: Call) -> float:
+            facts = estimators[call.name].facts
+            options: dict[str, Any] = dict(call.options)
+            inside = sum(map(cost, call.args))
+            if facts["role"] == "ensemble":
+                return float(options["samples"] * inside)
+            if facts["role"] == "classes":
+                return float(facts["times"](classes) * inside + 0.5)
+            if call.args:
+                return inside
+            return float(facts["passes"](**options) if callable(facts["passes"]) else facts["passes"])
+
+        return cost(self.raw)
 
     @property
     def identity(self) -> dict[str, Any]:
         """What two chains share that give the same numbers."""
-        raw = _by_content(self.raw)
+
+        def by_content(call: Call) -> Call:
+            """The call with files of maps named by their content, wherever they lie."""
+            stored = estimators[call.name].facts.get("stored")
+            name = call.name if stored is None else f"maps:{stored.digest}"
+            return Call(name, tuple(map(by_content, call.args)), call.options)
+
+        raw = by_content(self.raw)
         versions = {}
         for old, new in zip(self.raw.walk(), raw.walk(), strict=True):
             entry = estimators[old.name]
@@ -198,49 +220,29 @@ def require_maps(chains: list[Chain]) -> list[Chain]:
 
 def families(chains: Sequence[Chain]) -> list[list[Chain]]:
     """Chains grouped so that those that share passes of the model are together."""
+
+    def work(call: Call, where: str) -> set[str]:
+        """Which estimators are asked at which points."""
+        facts = estimators[call.name].facts
+        if facts["role"] in ("ensemble", "classes"):
+            where = f"{where}+{noise_of(call) if facts['role'] == 'ensemble' else call.name}"
+        if call.args:
+            return set().union(*(work(arg, where) for arg in call.args))
+        return {f"{facts.get('of') or call}@{where}"}
+
     groups: list[tuple[set[str], list[Chain]]] = []
     for chain in chains:
-        work, members = _work(chain.raw, "clean"), [chain]
-        for group in [g for g in groups if g[0] & work]:
+        shared, members = work(chain.raw, "clean"), [chain]
+        for group in [group for group in groups if group[0] & shared]:
             groups.remove(group)
-            work, members = work | group[0], group[1] + members
-        groups.append((work, members))
+            shared, members = shared | group[0], group[1] + members
+        groups.append((shared, members))
     return [members for _, members in groups]
 
 
 def noise_of(call: Call) -> Call:
     """The noise of an ensemble, without what it averages: equal for ensembles that can share a pass."""
     return Call("noise", (), call.options)
-
-
-def _work(call: Call, where: str) -> set[str]:
-    entry = estimators[call.name]
-    if entry.facts["role"] == "ensemble":
-        where = f"{where}+{noise_of(call)}"
-    if entry.facts["role"] == "classes":
-        where = f"{where}+{call.name}"
-    if call.args:
-        return set().union(*(_work(arg, where) for arg in call.args))
-    return {f"{entry.facts.get('of') or call}@{where}"}
-
-
-def _passes(call: Call, classes: int) -> float:
-    entry = estimators[call.name]
-    if entry.facts["role"] == "ensemble":
-        return dict(call.options)["samples"] * _passes(call.args[0], classes)  # type: ignore[operator]
-    if entry.facts["role"] == "classes":
-        return entry.facts["times"](classes) * _passes(call.args[0], classes) + 0.5
-    if call.args:
-        return sum(_passes(arg, classes) for arg in call.args)
-    passes = entry.facts["passes"]
-    return float(passes(**dict(call.options)) if callable(passes) else passes)
-
-
-def _by_content(call: Call) -> Call:
-    """The call with files of maps named by their content, wherever they lie."""
-    stored = estimators[call.name].facts.get("stored")
-    name = call.name if stored is None else f"maps:{stored.digest}"
-    return Call(name, tuple(map(_by_content, call.args)), call.options)
 
 
 def _one_argument(call: Call) -> None:

@@ -1,15 +1,21 @@
-"""Class scores, their gradients with respect to the image, and scores of many versions of every image."""
+"""Class scores, their gradients with respect to the image, and backward passes with other rules than gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from uproar.errors import BadInput
+from uproar.errors import BadInput, NotApplicable
 from uproar.models.forward import forward, rows_within_budget
 from uproar.models.output_kind import assumed_output, scores_or_values
 from uproar.types import Images, Labels
@@ -108,3 +114,258 @@ def scores_of(
     """Target scores of versions that are there already."""
     repeated = target.repeat_interleave(versions.shape[1])
     return target_scores(model, versions.flatten(0, 1), repeated, score).view(versions.shape[:2])
+
+
+# Backward passes with rules of ours: single operations of a running model get another way back
+# Operations are caught where torch dispatches them, so modules, functional calls, shared and in-place ones are all the
+# same. Afterwards the graph of the scores is read: an operation that neither has a rule nor is allowed as it is, is
+# refused by name. So scripted, compiled and self-made operations cannot slip through with their plain gradient.
+
+
+Rule = Callable[[Callable, tuple, dict[str, Any]], Any]
+"""(function, arguments, keywords) -> what the function would return, with another way back."""
+
+MOVES = frozenset(
+    [
+        *("AccumulateGrad", "Alias", "AsStrided", "Cat", "ChannelShuffle", "Clone", "ConstantPadNd", "Expand"),
+        *("Flip", "Gather", "Index", "IndexSelect", "Permute", "PixelShuffle", "PixelUnshuffle", "ReflectionPad2D"),
+        *("Repeat", "ReplicationPad2D", "ReshapeAlias", "Roll", "Select", "Slice", "Split", "SplitWithSizes"),
+        *("Squeeze", "Stack", "T", "ToCopy", "Transpose", "Unbind", "UnsafeSplit", "UnsafeView", "Unsqueeze"),
+        *("UpsampleNearest2D", "View"),
+    ]
+)
+"""Operations of a graph that only move or copy values: their gradient is right for any rule."""
+
+_NOT_IN_PLACE = ("requires_grad_", "detach_", "share_memory_")
+
+
+class _Rewired(torch.autograd.Function):
+    """A value computed from inputs, with `back(gradient) -> a gradient for each input` as its way back."""
+
+    @staticmethod
+    def forward(ctx: Any, value: tuple[Tensor], back: Callable, *inputs: Tensor) -> Tensor:
+        ctx.back = back
+        return value[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return None, None, *ctx.back(gradient)
+
+
+def with_backward(value: Tensor, back: Callable[[Tensor], tuple[Tensor, ...]], *inputs: Tensor) -> Tensor:
+    """`value` as if computed from `inputs`; in a backward pass `back` says what each of them gets."""
+    # in a tuple, the value is not itself an input of the operation
+    return _Rewired.apply((value.detach(),), back, *inputs)
+
+
+class Interception(TorchFunctionMode):
+    """A model run with rules for some operations, by name without trailing underscores.
+
+    Nothing happens in place inside: an in-place operation works on a copy, and whoever holds the old tensor is given
+    the new one, so that a rule can rely on the values it has seen.
+    """
+
+    def __init__(self, method: str, rules: Mapping[str, Rule], allowed: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.method, self.rules, self.allowed = method, dict(rules), MOVES.union(allowed)
+        if "softmax" in rules:  # attention is taken apart into steps that have rules
+            steps = functools.partial(attention_in_steps, self.run)
+            self.rules |= dict.fromkeys(("scaled_dot_product_attention", "multi_head_attention_forward"), steps)
+        self.replaced: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        args, kwargs = self._now(args), self._now(kwargs or {})
+        if not args and "input" in kwargs:
+            args = (kwargs.pop("input"),)
+        old = args[0] if _in_place(func, args, kwargs) else None
+        if old is not None:
+            args, kwargs = ((old.clone(), *args[1:]), {**kwargs, **dict.fromkeys(kwargs.keys() & {"inplace"}, False)})
+        rule = self.rules.get(func.__name__.rstrip("_")) if image_dependent(args, kwargs) else None
+        result = rule(func, args, kwargs) if rule else func(*args, **kwargs)
+        if old is not None:
+            # item assignment returns nothing
+            self.replaced[id(old)] = (old, args[0] if result is None else result)
+        return args[0] if old is not None and result is None else result
+
+    def run(self, func: Callable, *args: Any, **kwargs: Any) -> Any:
+        """A step of an operation that was taken apart, with the rule for that step."""
+        rule = self.rules.get(func.__name__) if image_dependent(args, kwargs) else None
+        return rule(func, args, kwargs) if rule else func(*args, **kwargs)
+
+    def _now(self, given: Any) -> Any:
+        """The arguments, with tensors that were changed in place as they are now."""
+        if isinstance(given, Tensor):
+            while id(given) in self.replaced:
+                given = self.replaced[id(given)][1]
+            return given
+        if type(given) in (tuple, list):
+            return type(given)(self._now(each) for each in given)
+        if type(given) is dict:
+            return {name: self._now(each) for name, each in given.items()}
+        return given
+
+    def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
+        """The class scores with the rules in their graph; refused where that would not be this model."""
+        try:
+            with torch.enable_grad(), self:
+                scores = class_scores(model, x, target)
+        finally:
+            self.replaced.clear()
+        if scores.grad_fn is None:
+            raise BadInput("The model's scores do not depend on the image in a differentiable way.")
+        self._check(scores.grad_fn)
+        with torch.no_grad():
+            plain = class_scores(model, x[:2].detach(), target[:2])
+        if not torch.allclose(plain, scores[:2].detach(), rtol=1e-3, atol=1e-4, equal_nan=True):
+            raise NotApplicable(f"{self.method} cannot follow this model's in-place changes of tensor views")
+        return scores
+
+    def _check(self, start: Any) -> None:
+        for node in graph(start):
+            name = _operation(node)
+            several = sum(before is not None for before, _ in node.next_functions) > 1
+            if name == "_Rewired":
+                continue
+            if name not in self.allowed or (several and name in ONE_FACTOR) or _by_batch(node):
+                why = " of two activations" if several and name in self.allowed else ""
+                why = " with statistics of the batch or image" if _by_batch(node) else why
+                raise NotApplicable(f"{self.method} has no rule for the operation {name!r}{why} in this model")
+
+
+ONE_FACTOR = frozenset({"Addmm", "Bmm", "Convolution", "CudnnBatchNorm", "Div", "Mm", "Mul", "NativeBatchNorm"})
+"""Operations that are linear as long as only one of their operands depends on the image."""
+
+
+def image_dependent(*given: Any) -> list[Tensor]:
+    """The tensors among the arguments that depend on the image (a borrowed model's weights are frozen)."""
+    tensors: list[Tensor] = []
+    for each in given:
+        if isinstance(each, Tensor):
+            tensors += [each] if each.requires_grad else []
+        elif isinstance(each, dict):
+            tensors += image_dependent(*each.values())
+        elif isinstance(each, list | tuple):
+            tensors += image_dependent(*each)
+    return tensors
+
+
+def scale_and_shift(args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
+    """What a batch norm with these arguments multiplies each channel with and adds; None without running statistics."""
+    names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    mean, var = given.get("running_mean"), given.get("running_var")
+    if mean is None or var is None or given.get("training"):
+        return None
+    scale = torch.rsqrt(var + given.get("eps", 1e-5))
+    scale = scale if given.get("weight") is None else scale * given["weight"]
+    return scale, -mean * scale + (0.0 if given.get("bias") is None else given["bias"])
+
+
+def _in_place(func: Callable, args: tuple, kwargs: dict) -> bool:
+    if not args or not isinstance(args[0], Tensor) or not image_dependent(args):
+        return False
+    name = func.__name__
+    ending = name.endswith("_") and not name.endswith("__") and name not in _NOT_IN_PLACE
+    return ending or bool(kwargs.get("inplace")) or name == "__setitem__"
+
+
+def graph(start: Any) -> list[Any]:
+    """All operations that the start depends on."""
+    seen: dict[Any, None] = {}
+    open_ = [start]
+    while open_:
+        node = open_.pop()
+        if node is not None and node not in seen:
+            seen[node] = None
+            open_.extend(before for before, _ in node.next_functions)
+    return list(seen)
+
+
+def _operation(node: Any) -> str:
+    """`torch::autograd::AccumulateGrad` and `SqueezeBackward1` as AccumulateGrad and Squeeze."""
+    return re.sub(r"(Backward)?\d*$", "", node.name().rpartition(":")[2])
+
+
+def _by_batch(node: Any) -> bool:
+    return bool(getattr(node, "_saved_training", False))
+
+
+def only_moves(tensor: Tensor, also: Callable[[Any], bool]) -> bool:
+    """Whether a tensor is the image with values moved, or changed by operations that `also` accepts."""
+    nodes = graph(tensor.grad_fn)
+    return all(_operation(node) in MOVES or also(node) for node in nodes)
+
+
+# attention in single steps: fused and multi-head attention keep no weights, and have no rule as a whole
+
+
+Run = Callable[..., Any]
+"""`run(function, *arguments, **keywords)`: how a step is computed; methods with rules of their own apply them here."""
+
+SOFTMAX = frozenset({torch.softmax, Tensor.softmax, F.softmax})
+FUSED = F.scaled_dot_product_attention
+MULTI_HEAD = F.multi_head_attention_forward
+
+
+def is_attention(made: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether what a softmax made are attention weights: (…, tokens, tokens), each row a share of all keys."""
+    if not isinstance(made, Tensor) or made.dim() < 3:
+        return False
+    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    return axis in (-1, made.dim() - 1) and made.shape[-1] == made.shape[-2] > 1
+
+
+def explicit_attention(
+    run: Run,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """`scaled_dot_product_attention` in single steps: what is attended, and the weights; (…, heads, tokens, d)."""
+    if enable_gqa:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = (part.repeat_interleave(times, -3) for part in (key, value))
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    logits = run(torch.matmul, run(torch.mul, query, factor), key.transpose(-2, -1))
+    mask = torch.ones_like(logits[0, 0], dtype=torch.bool).tril() if is_causal and attn_mask is None else attn_mask
+    if mask is not None and mask.dtype is torch.bool:
+        mask = torch.zeros_like(mask, dtype=logits.dtype).masked_fill(~mask, float("-inf"))
+    weights = run(torch.softmax, logits if mask is None else run(torch.add, logits, mask), -1)
+    return run(torch.matmul, weights, value), weights
+
+
+def explicit_multi_head(run: Run, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    """`multi_head_attention_forward` in single steps, for tokens (tokens, n, features)."""
+    call = inspect.signature(MULTI_HEAD).bind(*args, **kwargs)
+    call.apply_defaults()
+    given = SimpleNamespace(**call.arguments)
+    rare = (given.bias_k, given.bias_v, given.key_padding_mask, given.static_k, given.static_v)
+    if given.query.dim() != 3 or given.add_zero_attn or any(each is not None for each in rare):
+        raise NotApplicable("nn.MultiheadAttention is followed without padding masks, added keys and zero attention")
+    weights = (given.q_proj_weight, given.k_proj_weight, given.v_proj_weight)
+    weights = weights if given.in_proj_weight is None else given.in_proj_weight.chunk(3)
+    biases = (None, None, None) if given.in_proj_bias is None else given.in_proj_bias.chunk(3)
+    query, key, value = (
+        run(F.linear, tokens, weight, bias).unflatten(2, (given.num_heads, -1)).permute(1, 2, 0, 3)
+        for tokens, weight, bias in zip((given.query, given.key, given.value), weights, biases, strict=True)
+    )
+    mask = given.attn_mask
+    if mask is not None and mask.dim() == 3:
+        mask = mask.unflatten(0, (-1, given.num_heads))
+    if mask is not None and mask.dtype is torch.bool:
+        mask = ~mask  # here True is what may not be attended to
+    attended, shares = explicit_attention(run, query, key, value, mask, is_causal=given.is_causal)
+    out = run(F.linear, attended.permute(2, 0, 1, 3).flatten(2), given.out_proj_weight, given.out_proj_bias)
+    if not given.need_weights:
+        return out, None
+    return out, shares.mean(1) if given.average_attn_weights else shares
+
+
+def attention_in_steps(run: Run, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What fused or multi-head attention returns."""
+    return explicit_attention(run, *args, **kwargs)[0] if func is FUSED else explicit_multi_head(run, *args, **kwargs)

@@ -116,15 +116,15 @@ def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
     """Each clause, and what finds out what is wrong, in words; nothing where it holds."""
     order = [7, 2, 5, 0]
     yield "runs and gives a map of the image's size", lambda: "" if len(trial.maps()) else "no map"
-    yield "is finite everywhere", lambda: _finite(trial)
-    yield "is the same for a seed", lambda: _same(trial.maps(), trial.maps(seed=1))
-    yield "does not depend on the batch size", lambda: _same(trial.maps(), trial.maps(batch=2))
-    yield "is the same for one image alone", lambda: _same(trial.maps()[4:5], trial.maps([4]))
-    yield "does not depend on the other images", lambda: _same(trial.maps()[order], trial.maps(order))
+    yield "is finite everywhere", lambda: _not_finite(trial.maps())
+    yield "is the same for a seed", lambda: _difference(trial.maps(), trial.maps(seed=1))
+    yield "does not depend on the batch size", lambda: _difference(trial.maps(), trial.maps(batch=2))
+    yield "is the same for one image alone", lambda: _difference(trial.maps()[4:5], trial.maps([4]))
+    yield "does not depend on the other images", lambda: _difference(trial.maps()[order], trial.maps(order))
     yield UNCHANGED, lambda: _unchanged(trial)
     yield "leaves the process and its inputs as they were", lambda: ", ".join(trial.habits)
     yield "responds to the model", lambda: _responds(trial)
-    yield "responds to the class explained", lambda: _class(trial)
+    yield "responds to the class explained", lambda: _responds_to_class(trial)
 
 
 def _run(clause: str, judge: Callable[[], str]) -> Check:
@@ -141,26 +141,22 @@ def _run(clause: str, judge: Callable[[], str]) -> Check:
     return Check(clause, not seen, seen)
 
 
-def _finite(trial: Trial) -> str:
-    bad = ~torch.isfinite(trial.maps()).flatten(1).all(1)
+def _not_finite(maps: Tensor) -> str:
+    bad = ~torch.isfinite(maps).flatten(1).all(1)
     return f"{int(bad.sum())} of {IMAGES} maps have NaN or infinite values" if bool(bad.any()) else ""
 
 
-def _same(a: Tensor, b: Tensor) -> str:
-    if _equal(a, b):
-        return ""
-    both = torch.isfinite(a) & torch.isfinite(b)
-    if not bool(both.any()):
-        return "values are finite in one run and not in another"
-    return f"values differ by up to {float((a - b)[both].abs().max()):.2g}"
-
-
-def _equal(a: Tensor, b: Tensor) -> bool:
-    """Whether maps agree where they are finite, and are finite in the same places; not asked where none is."""
+def _difference(a: Tensor, b: Tensor) -> str:
+    """How maps differ where they are finite, or in where they are, in words; nothing where they agree."""
     finite, other = torch.isfinite(a), torch.isfinite(b)
     if not bool((finite | other).any()):
         raise _NotAsked("no value is finite")
-    return torch.equal(finite, other) and not _differ(a, b)
+    if torch.equal(finite, other) and not _differ(a, b):
+        return ""
+    both = finite & other
+    if not bool(both.any()):
+        return "values are finite in one run and not in another"
+    return f"values differ by up to {float((a - b)[both].abs().max()):.2g}"
 
 
 def _unchanged(trial: Trial) -> str:
@@ -177,16 +173,17 @@ def _unchanged(trial: Trial) -> str:
 def _responds(trial: Trial) -> str:
     if not trial.chain.needs_model:
         raise _NotAsked("a control, which looks at no network")
-    same = _equal(trial.maps(), trial.maps(model=trial._trained(1)))
-    return "another network gives the same maps (declare model=False for a control)" if same else ""
+    other = trial.maps(model=trial._trained(1))
+    same = "another network gives the same maps (declare model=False for a control)"
+    return "" if _difference(trial.maps(), other) else same
 
 
-def _class(trial: Trial) -> str:
+def _responds_to_class(trial: Trial) -> str:
     if not trial.chain.needs_model:
         raise _NotAsked("a control, which looks at no network")
     if trial.chain.class_blind:
         raise _NotAsked("it is declared to explain no single class")
-    return "two classes have the same maps" if _equal(trial.maps(target=0), trial.maps(target=1)) else ""
+    return "" if _difference(trial.maps(target=0), trial.maps(target=1)) else "two classes have the same maps"
 
 
 def user_chains(chain: Chain) -> list[Chain]:

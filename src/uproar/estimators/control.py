@@ -236,10 +236,8 @@ def degraded(
     class, on the strongest edges. contrast: all others get the value `level`; the order stays right. leak: nothing is
     missing, but a share of as many others is marked too, at a place that tells the class.
     """
-    if context.truth is None:
-        raise NotApplicable("the important pixels of this task are not known")
-    truth, draws = context.truth.float().cpu(), context.draws  # on the CPU, as the draws are
-    return (truth if level == 0 else _degraded(truth, kind, level, draws, x, target))[:, None].to(x)
+    truth = oracle(model, x, target, context)[:, 0].cpu()  # on the CPU, as the draws are
+    return (truth if level == 0 else _degraded(truth, kind, level, context.draws, x, target))[:, None].to(x)
 
 
 def _degraded(truth: Maps, kind: Kind, level: float, draws: Draws, x: Images, target: Labels) -> Maps:
@@ -350,8 +348,7 @@ def remove_values(
     if scheme == "partial":
         order, n = rising_order(values, draws), values[0].numel()
         return _put(values, order[:, round(0.6 * n) : round(0.8 * n)], torch.zeros(len(a), 1))
-    changed = values - amount * _size(values, draws, scheme)
-    return changed.clamp(0, 1) if clip else changed
+    return _raised(values, draws, scheme, -amount, clip)
 
 
 @postprocess(formula="a + 0.6 | a + U(0, 0.6) | the lowest 40 % of the pixels := the 80th percentile", paper=_LI)
@@ -368,8 +365,7 @@ def introduce_values(
         order, n = rising_order(values, draws), values[0].numel()
         high = values.flatten(1).double().quantile(0.8, dim=1, keepdim=True).to(values)
         return _put(values, order[:, : round(0.4 * n)], high)
-    changed = values + amount * _size(values, draws, scheme)
-    return changed.clamp(0, 1) if clip else changed
+    return _raised(values, draws, scheme, amount, clip)
 
 
 @postprocess(formula="1 in a rectangle around Σ a·place / Σ a, 0 elsewhere", paper=_LI)
@@ -434,10 +430,11 @@ def rising_order(a: Maps, draws: Draws) -> Tensor:
     return shuffled.gather(1, flat.gather(1, shuffled).argsort(dim=1, stable=True))
 
 
-def _size(values: Maps, draws: Draws, scheme: Scheme) -> Tensor:
-    if scheme == "constant":
-        return torch.ones_like(values)
-    return draws.uniform("altered values", *values.shape[1:]).to(values)
+def _raised(values: Maps, draws: Draws, scheme: Scheme, amount: float, clip: bool) -> Maps:
+    """`amount` put into every pixel, or a random share of it."""
+    share = draws.uniform("altered values", *values.shape[1:]).to(values) if scheme == "random" else 1.0
+    changed = values + amount * share
+    return changed.clamp(0, 1) if clip else changed
 
 
 def _put(values: Maps, where: Tensor, new: Tensor) -> Maps:

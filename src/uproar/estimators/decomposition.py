@@ -1,8 +1,10 @@
-"""Scores decomposed over pixels by comparison with reference images."""
+"""Scores decomposed over pixels: DeepLIFT, from reference images, and layer-wise relevance propagation (LRP)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
@@ -10,9 +12,19 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.errors import BadShape, NotApplicable
-from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, image_dependent, with_backward
-from uproar.estimators.class_scores import input_gradient, sum_over_points
+from uproar.data.task import Split
+from uproar.errors import BadOption, BadShape, NotApplicable
+from uproar.estimators.class_scores import (
+    ONE_FACTOR,
+    Interception,
+    Rule,
+    image_dependent,
+    input_gradient,
+    only_moves,
+    scale_and_shift,
+    sum_over_points,
+    with_backward,
+)
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.registry import Context, estimator
 from uproar.seeds import generator
@@ -87,25 +99,23 @@ def for_images(gradient: Tensor) -> Tensor:
 
 def _multiplied(a: Tensor, b: Tensor) -> Tensor:
     """A product of two activations, value by value: each change counts with the mean of the other factor."""
-    means = [sum(part.detach().chunk(2)) / 2 for part in (a, b)]
-
-    def back(gradient: Tensor) -> tuple[Tensor, Tensor]:
-        arriving = gradient.chunk(2)[0]
-        return for_images(arriving * means[1]), for_images(arriving * means[0])
-
-    return with_backward(a.detach() * b.detach(), back, a, b)
+    return _product(torch.mul, torch.mul, torch.mul, a, b)
 
 
 def _matrix_product(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A matrix product of two activations, as `_multiplied`; with a constant it is linear."""
     if len(image_dependent(args, kwargs)) < 2 or kwargs or args[0].dim() < 3 or args[0].shape[0] != args[1].shape[0]:
         return func(*args, **kwargs)
-    a, b = args
-    means = [sum(part.detach().chunk(2)) / 2 for part in (a, b)]
+    return _product(func, lambda g, b: g @ b.transpose(-2, -1), lambda g, a: a.transpose(-2, -1) @ g, *args)
+
+
+def _product(func: Callable, for_a: Callable, for_b: Callable, a: Tensor, b: Tensor) -> Tensor:
+    """`for_a(gradient, b)` and `for_b(gradient, a)` are the gradients of `func(a, b)`."""
+    mean_a, mean_b = (sum(each.detach().chunk(2)) / 2 for each in (a, b))
 
     def back(gradient: Tensor) -> tuple[Tensor, Tensor]:
         arriving = gradient.chunk(2)[0]
-        return for_images(arriving @ means[1].transpose(-2, -1)), for_images(means[0].transpose(-2, -1) @ arriving)
+        return for_images(for_a(arriving, mean_b)), for_images(for_b(arriving, mean_a))
 
     return with_backward(func(a.detach(), b.detach()), back, a, b)
 
@@ -209,16 +219,16 @@ def deep_shap(
     They are drawn without replacement, all of them where there are fewer than `samples`;
     `pooling` as in `deep_lift`.
     """
-    train = _references(context, x)
+    train = _references("deep_shap", context, x)
     order = torch.randperm(len(train), generator=generator(context.draws.seed, "deep_shap references"))
     starts = train.read(order[:samples]).to(x)
 
-    def part(first: int, last: int) -> Tensor:
+    def decomposed(first: int, last: int) -> Tensor:
         start = starts[first:last].repeat(len(x), 1, 1, 1)
         each, named = (t.repeat_interleave(last - first, 0) for t in (x, target))
         return contributions(model, each, start, named, pooling).unflatten(0, (len(x), -1))
 
-    return sum_over_points(part, len(starts), x, share=0.5) / len(starts)
+    return sum_over_points(decomposed, len(starts), x, share=0.5) / len(starts)
 
 
 @estimator(
@@ -242,19 +252,19 @@ def grad_shap(
     The sum over pixels is, on average over draws, the mean score of noisy copies less that of training images.
     `sigma` is in units of the pixels, which go from 0 to 1.
     """
-    train, draws = _references(context, x), context.draws
+    train, draws = _references("grad_shap", context, x), context.draws
     alphas = draws.uniform("grad_shap places", samples).to(x)
     chosen = (draws.uniform("grad_shap references", samples) * len(train)).long()
     noise = draws.normal("grad_shap noise", samples, *x.shape[1:]).to(x) if sigma else None
 
-    def part(first: int, last: int) -> Tensor:
+    def weighted(first: int, last: int) -> Tensor:
         start = train.read(chosen[:, first:last].flatten()).to(x).unflatten(0, (len(x), -1))
         end = x[:, None] if noise is None else x[:, None] + sigma * noise[:, first:last]
         points = start + alphas[:, first:last, None, None, None] * (end - start)
-        gradients = input_gradient(model, points.flatten(0, 1), target.repeat_interleave(last - first))
-        return gradients.view_as(points) * (end - start)
+        slopes = input_gradient(model, points.flatten(0, 1), target.repeat_interleave(last - first))
+        return slopes.view_as(points) * (end - start)
 
-    return sum_over_points(part, samples, x) / samples
+    return sum_over_points(weighted, samples, x) / samples
 
 
 def contributions(model: nn.Module, x: Images, start: Images, target: Labels, pooling: Pooling = "rescale") -> Tensor:
@@ -279,12 +289,410 @@ def contributions(model: nn.Module, x: Images, start: Images, target: Labels, po
     return maps
 
 
-def _references(context: Context, x: Images) -> Any:
+def _references(user: str, context: Context, x: Images) -> Split:
     """The training images, of the size of these."""
-    if context.train is None:
-        raise NotApplicable("training images are needed as references; give train=")
-    if context.train.shape != tuple(x.shape[1:]):
-        raise BadShape(
-            f"The training images are {context.train.shape}, but the images to explain {tuple(x.shape[1:])}."
-        )
-    return context.train
+    train = context.training_images(user)
+    if train.shape != tuple(x.shape[1:]):
+        raise BadShape(f"The training images are {train.shape}, but the images to explain {tuple(x.shape[1:])}.")
+    return train
+
+
+# rules of layer-wise relevance propagation: how the relevance of an output is shared among its inputs
+# Each rule is `(operation, input, relevance of the output) -> relevance of the input`. An operation is affine; its
+# weights can be exchanged, so that a rule can look at the positive ones alone.
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`call(input, weight, bias)`, linear in the input and in the weight; without a weight, all weights are ≥ 0."""
+
+    call: Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
+    weight: Tensor | None = None
+    bias: Tensor | None = None
+
+    def of(self, a: Tensor, sign: int = 0, bias: bool = False) -> Tensor:
+        """The output with all weights or those of one sign, without the bias or with its part of that sign."""
+        part = _part(self.bias, sign) if bias and self.bias is not None else None
+        return self.call(a, None if self.weight is None else _part(self.weight, sign), part)
+
+    def back(self, like: Tensor, s: Tensor, sign: int = 0) -> Tensor:
+        """The transposed map: what arrives at inputs of this shape, with all weights or those of one sign."""
+        with torch.enable_grad():
+            point = torch.zeros_like(like).requires_grad_()
+            (result,) = torch.autograd.grad(self.of(point, sign), point, s)
+        return result
+
+    def scaled(self, scale: Tensor, shift: Tensor) -> Affine:
+        """The operation followed by scale and shift of each output channel, as one."""
+        assert self.weight is not None
+        weight = self.weight * scale.view(-1, *[1] * (self.weight.dim() - 1))
+        return Affine(self.call, weight, shift if self.bias is None else self.bias * scale + shift)
+
+
+def _part(values: Tensor, sign: int) -> Tensor:
+    return values if sign == 0 else values.clamp_min(0) if sign > 0 else values.clamp_max(0)
+
+
+def divided(r: Tensor, z: Tensor, epsilon: float) -> Tensor:
+    """r / (z + ε sign z), and 0 where there is nothing to divide by."""
+    below = z + torch.where(z < 0, -epsilon, epsilon)
+    return torch.where(below == 0, 0, r / torch.where(below == 0, 1, below))
+
+
+@dataclass(frozen=True)
+class Epsilon:
+    """In proportion to the contributions; the bias takes its own part, ε a little."""
+
+    epsilon: float
+
+    def __call__(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
+        return a * op.back(a, divided(r, op.of(a, bias=True), self.epsilon))
+
+    def terms(self, terms: Sequence[Tensor], r: Tensor) -> list[Tensor]:
+        """Relevance of the terms of a sum."""
+        share = divided(r, sum(terms[1:], terms[0]), self.epsilon)
+        return [term * share for term in terms]
+
+
+@dataclass(frozen=True)
+class AlphaBeta:
+    """α times in proportion to positive contributions, less β times in proportion to negative ones; α − β = 1.
+
+    With `bias`, its positive and negative parts take their own part. A unit without negative contributions passes on
+    its relevance once, not α times, so that the sum is kept.
+    """
+
+    epsilon: float
+    beta: float = 0.0
+    bias: bool = True
+
+    def __call__(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
+        if not self.beta:
+            return self._one_sign(op, a, r, 1)
+        beta = self.beta * (self._total(op, a, -1) < 0)
+        return self._one_sign(op, a, (1 + beta) * r, 1) - self._one_sign(op, a, beta * r, -1)
+
+    def _total(self, op: Affine, a: Tensor, sign: int) -> Tensor:
+        """The sum of all contributions of one sign."""
+        total = op.of(a.clamp_min(0), sign, self.bias)
+        # after a ReLU no input is negative, and half of the work can be left out
+        return total + op.of(a.clamp_max(0), -sign) if bool((a < 0).any()) else total
+
+    def _one_sign(self, op: Affine, a: Tensor, r: Tensor, sign: int) -> Tensor:
+        s = divided(r, self._total(op, a, sign), self.epsilon)
+        share = a.clamp_min(0) * op.back(a, s, sign)
+        return share + a.clamp_max(0) * op.back(a, s, -sign) if bool((a < 0).any()) else share
+
+    def terms(self, terms: Sequence[Tensor], r: Tensor) -> list[Tensor]:
+        """Relevance of the terms of a sum: the positive ones share, or all where none is positive."""
+        positive = [term.clamp_min(0) for term in terms]
+        none = sum(positive[1:], positive[0]) == 0
+        used = [torch.where(none, term, up) for term, up in zip(terms, positive, strict=True)]
+        share = divided(r, sum(used[1:], used[0]), self.epsilon)
+        return [term * share for term in used]
+
+
+@dataclass(frozen=True)
+class Box:
+    """In proportion to the distance from the worst pixel values possible, between `low` and `high` (z^B)."""
+
+    low: Tensor
+    high: Tensor
+    epsilon: float
+
+    def __call__(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
+        low, high = self.low.expand_as(a), self.high.expand_as(a)
+        z = op.of(a) - op.of(low, 1) - op.of(high, -1)
+        s = divided(r, z, self.epsilon)
+        return a * op.back(a, s) - low * op.back(a, s, 1) - high * op.back(a, s, -1)
+
+
+@dataclass(frozen=True)
+class Coherency:
+    """The rules of the code released with the study of Vandersmissen and Oramas (2023), to compare with it.
+
+    Positive and negative inputs are normalised apart and biases dropped; in the first layer pixels are taken to lie in
+    [−1, 1] and the bias is subtracted once; both terms of a sum get the whole relevance. After every rule the relevance
+    of an image is divided by its sum; there, by that of the whole batch, so this is its result for single images.
+    """
+
+    first: bool = False
+
+    def __call__(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
+        if self.first:
+            low, high = -torch.ones_like(a), torch.ones_like(a)
+            z = op.of(a) - op.of(low, 1) - op.of(high, -1)
+            # the bias alone is what the operation makes of zeros
+            s = _over(r, z - op.of(0 * a, bias=True))
+            shared = a * op.back(a, s) - low * op.back(a, s, 1) - high * op.back(a, s, -1)
+        elif op.weight is None:
+            shared = a * op.back(a, _over(r, op.of(a)))
+        else:
+            up, down = a.clamp_min(0), a.clamp_max(0)
+            for_up = op.back(a, _over(r, op.of(up, 1)), 1)
+            for_down = op.back(a, _over(r, op.of(down, -1)), -1)
+            shared = up * for_up + down * for_down
+        total = shared.flatten(1).sum(1).view(-1, *[1] * (shared.dim() - 1))
+        return shared / torch.where(total == 0, 1, total)
+
+    def terms(self, terms: Sequence[Tensor], r: Tensor) -> list[Tensor]:
+        return [r for _ in terms]
+
+
+def _over(r: Tensor, z: Tensor) -> Tensor:
+    return r / torch.where(z == 0, torch.finfo(torch.float32).eps, z)
+
+
+# rules of layer-wise relevance propagation for transformers, after AttnLRP (Achtibat et al. 2024)
+
+
+def softmax(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Gradient · input: input i gets x_i (R_i − s_i Σ_j R_j) of the outputs s."""
+    axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+    x = args[0].detach()
+    value = func(x, *args[1:], **kwargs)
+    seen = torch.where(x.isfinite(), x, 0)
+
+    def back(r: Tensor) -> tuple[Tensor]:
+        return (seen * (r - value * r.sum(axis, keepdim=True)),)
+
+    return with_backward(value, back, args[0])
+
+
+def layer_norm(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Relevance passes unchanged."""
+    plain = {name: each.detach() if isinstance(each, Tensor) else each for name, each in kwargs.items()}
+    return with_backward(func(args[0].detach(), *args[1:], **plain), lambda r: (r,), args[0])
+
+
+def matrix_product(epsilon: float, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Half for each factor, in proportion to the products summed; with a constant factor, all for the other."""
+    if len(image_dependent(args, kwargs)) < 2:
+        place = next((i for i, each in enumerate(args) if image_dependent(each)), None)
+        if place is None:
+            return func(*args, **kwargs)  # stays in the graph as it is, where it is refused by name
+        op = Affine(lambda t, _w, _b: func(*args[:place], t, *args[place + 1 :], **kwargs))
+        alone, rule = args[place].detach(), Epsilon(epsilon)
+        return with_backward(op.of(alone), lambda r: (rule(op, alone, r),), args[place])
+    if args[0].dim() < 3:  # rows of images with rows of images: refused by name
+        return func(*args, **kwargs)
+    a, b = (part.detach() for part in args)
+    value = func(a, b, **kwargs)
+
+    def back(r: Tensor) -> tuple[Tensor, Tensor]:
+        share = divided(r, 2 * value, epsilon)
+        for_a, for_b = a * (share @ b.transpose(-2, -1)), b * (a.transpose(-2, -1) @ share)
+        return for_a.sum_to_size(a.shape), for_b.sum_to_size(b.shape)
+
+    return with_backward(value, back, *args)
+
+
+Composite = Literal["epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"]
+First = Literal["same", "z-box"]
+
+_ACTIVATIONS = (
+    *("celu", "elu", "gelu", "hardswish", "hardtanh", "leaky_relu", "mish"),
+    *("prelu", "relu", "relu6", "selu", "silu", "tanh"),
+)
+"""Activations that keep zero at zero: relevance passes them unchanged."""
+
+_MAXIMA = frozenset({"AdaptiveMaxPool2D", "Amax", "Max", "MaxPool2DWithIndices"})
+"""The gradient of a maximum goes to the winner, and so does relevance."""
+
+
+@estimator(
+    passes=3,
+    needs="layers that LRP has rules for: convolution, linear, norms, pooling, sums, activations, attention",
+    formula="R_i = Σ_j share of input i in output j · R_j, from the score down to the pixels",
+    paper="Bach et al. 2015; Montavon et al. 2017; Kohlbrenner et al. 2020; Achtibat et al. 2024",
+    fails="epsilon alone is close to gradient · input; z-plus depends little on the class",
+)
+def lrp(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    *,
+    composite: Composite = "epsilon-plus",
+    first: First = "same",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> RawMaps:
+    """Layer-wise relevance propagation.
+
+    epsilon       every input in proportion to what it contributes to the sum; a bias keeps its own part
+    z-plus        positive contributions only, biases left out; a unit that has none keeps its relevance
+    epsilon-plus  epsilon in linear layers, z-plus elsewhere
+    alpha1-beta0  positive contributions only; a positive bias keeps its own part
+    alpha2-beta1  twice the positive less once the negative contributions
+    coherency     the rules of released code, to compare with it (see `Coherency`)
+
+    `first="z-box"` uses in the first layer that pixels lie between black and white. With epsilon and epsilon-plus the
+    relevance starts as, and sums to, the score, less what biases keep; with the others it starts as 1, since a negative
+    score would turn their order around. A batch norm is merged with the layer before it, the terms of a sum share by
+    the same rule, and a normalisation of the pixels passes relevance unchanged. In transformers the rules of AttnLRP
+    hold: a layer norm passes relevance unchanged, both factors of a matrix product get half each, a softmax gives its
+    input gradient · input, so that part of the relevance of attention weights is lost.
+    """
+    if composite == "coherency" and first != "same":
+        raise BadOption("lrp: the coherency composite has its own rule for the first layer; leave first= out.")
+    n = len(x)
+    images, classes = x, target
+    if first == "z-box":
+        # two more rows, black and white, show what bounds the pixels have where they meet the first layer
+        images = torch.cat([x, torch.zeros_like(x[:1]), torch.ones_like(x[:1])])
+        classes = torch.cat([target, target[:1], target[:1]])
+    images = images.detach().clone(memory_format=torch.channels_last).requires_grad_()
+    scores = _Relevance(composite, first, epsilon, len(images)).scores(model, images, classes)
+    start = torch.zeros_like(scores)
+    start[:n] = scores[:n].detach() if composite in ("epsilon", "epsilon-plus") else 1.0
+    (relevance,) = torch.autograd.grad(scores, images, start)
+    return relevance[:n].contiguous()
+
+
+class _Relevance(Interception):
+    """A model whose backward pass carries relevance instead of gradients."""
+
+    def __init__(self, composite: Composite, first: First, epsilon: float, rows: int) -> None:
+        rules: dict[str, Callable] = dict.fromkeys(_ACTIVATIONS, self._activation)
+        rules |= dict.fromkeys(("conv1d", "conv2d", "conv3d"), functools.partial(self._weighted, False))
+        rules |= dict.fromkeys(("avg_pool2d", "adaptive_avg_pool2d", "mean", "sum"), self._pooling)
+        rules |= dict.fromkeys(("mul", "div", "true_divide", "neg"), self._scaling)
+        rules |= dict.fromkeys(("add", "sub", "__rsub", "rsub"), self._sum)
+        rules |= {"linear": functools.partial(self._weighted, True), "batch_norm": self._batch_norm}
+        if composite != "coherency":
+            product = functools.partial(matrix_product, epsilon)
+            rules |= {"softmax": softmax, "layer_norm": layer_norm}
+            rules |= dict.fromkeys(("matmul", "__matmul", "bmm"), product)
+        super().__init__("lrp", rules, _MAXIMA)
+        self.composite, self.first, self.epsilon, self.rows = composite, first, epsilon, rows
+        proportional, positive = Epsilon(epsilon), AlphaBeta(epsilon, bias=False)
+        by_composite: dict[str, tuple[Any, Any]] = {
+            "epsilon": (proportional, proportional),
+            "z-plus": (positive, positive),
+            "epsilon-plus": (proportional, positive),
+            "alpha1-beta0": (AlphaBeta(epsilon),) * 2,
+            "alpha2-beta1": (AlphaBeta(epsilon, beta=1.0),) * 2,
+            "coherency": (Coherency(),) * 2,
+        }
+        self.dense, self.rule = by_composite[composite]
+        self.own_first, self.firsts = first == "z-box" or composite == "coherency", 0
+        # the ways back of steps that only normalise pixels
+        self.steps: set[Callable] = set()
+        # what made an output: its input, the operation, and whether that is a linear layer
+        self.made: dict[int, tuple[Tensor, Tensor, Affine, bool]] = {}
+
+    def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
+        try:
+            scores = super().scores(model, x, target)
+        finally:
+            # ways back know this object: tensors kept here would keep their graph, and that this object, for ever
+            self.made.clear()
+            self.steps.clear()
+        if self.own_first and not self.firsts:
+            raise NotApplicable(
+                "lrp has a rule of its own for the first layer here, but the pixels of this model do not go "
+                "into a convolution or linear layer as they are"
+            )
+        return scores
+
+    def _weighted(self, dense: bool, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        """A linear layer, which is `dense`, or a convolution."""
+        given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
+        a, weight, bias = given.pop("input"), given.pop("weight"), given.pop("bias", None)
+        if image_dependent(weight, bias):
+            raise NotApplicable(f"lrp has no rule for {func.__name__!r} with weights that depend on the image")
+
+        def call(t: Tensor, w: Tensor | None, b: Tensor | None) -> Tensor:
+            return func(t, w, b, *args[3:], **given)
+
+        op = Affine(call, weight, bias)
+        out = self._affine(op, a, call(a.detach(), weight, bias), dense)
+        self.made[id(out)] = (out, a, op, dense)
+        return out
+
+    def _affine(self, op: Affine, a: Tensor, value: Tensor, dense: bool) -> Tensor:
+        rule: Callable = self.dense if dense else self.rule
+        values = a.detach()
+        if self.own_first and self._is_pixels(a):
+            self.firsts += 1
+            rule = self._box(values) if self.first == "z-box" else Coherency(first=True)
+        return with_backward(value, lambda r: (rule(op, values, r),), a)
+
+    def _box(self, values: Tensor) -> Box:
+        """The first layer's rule, with bounds from the last two rows: what black and white became."""
+        if len(values) != self.rows:
+            raise NotApplicable("lrp needs one row per image in the first layer for first=z-box")
+        black, white = values[-2:-1], values[-1:]
+        return Box(torch.minimum(black, white), torch.maximum(black, white), self.epsilon)
+
+    def _batch_norm(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        """Scale and shift of each channel, in one with the layer before."""
+        z, known = args[0], scale_and_shift(args, kwargs)
+        if known is None or image_dependent(args[1:], kwargs):
+            raise NotApplicable("lrp has no rule for batch norm with statistics of the batch")
+        scale, shift = known
+        value = func(z.detach(), *args[1:], **kwargs)
+        _, a, op, dense = self.made.get(id(z), (None, z, None, False))
+        if op is not None and self.composite != "coherency" and (z.dim() == 2 or not dense):
+            return self._affine(op.scaled(scale, shift), a, value, dense)
+        return self._shifted(z, value - shift.view(-1, *[1] * (z.dim() - 2)), value)
+
+    def _pooling(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        """Averages and sums over places: always in proportion, as all weights are equal."""
+        op = Affine(lambda t, _w, _b: func(t, *args[1:], **kwargs))
+        a = args[0].detach()
+        rule = self.rule if self.composite == "coherency" else Epsilon(self.epsilon)
+        return with_backward(op.of(a), lambda r: (rule(op, a, r),), args[0])
+
+    def _activation(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        return with_backward(_value(func, args, kwargs), lambda r: (r,), args[0])
+
+    def _scaling(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A product with a constant: one input for each output, which gets its relevance."""
+        inputs = image_dependent(args, kwargs)
+        if len(inputs) > 1 or (not func.__name__.startswith("mul") and args[0] is not inputs[0]):
+            return func(*args, **kwargs)  # stays in the graph as it is, where it is refused by name
+        return self._passed(inputs[0], _value(func, args, kwargs))
+
+    def _sum(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A sum or difference of two tensors, or of a tensor and a constant."""
+        value = _value(func, args, kwargs)
+        second = args[1] if len(args) > 1 else kwargs["other"]
+        # a + αb, a − αb, b − αa
+        factor, name = kwargs.get("alpha", 1), func.__name__.rstrip("_")
+        signs = (-factor, 1) if "rsub" in name else (1, factor if name == "add" else -factor)
+        terms = [(t, t.detach() * k) for t, k in zip((args[0], second), signs, strict=True) if image_dependent(t)]
+        if len(terms) == 1:
+            return self._shifted(*terms[0], value)
+
+        def back(r: Tensor) -> tuple[Tensor, ...]:
+            shared = self.rule.terms([part.expand_as(value) for _, part in terms], r)
+            return tuple(s.sum_to_size(t.shape) for s, (t, _) in zip(shared, terms, strict=True))
+
+        return with_backward(value, back, *(t for t, _ in terms))
+
+    def _shifted(self, a: Tensor, part: Tensor, value: Tensor) -> Tensor:
+        """`part`, which comes from `a`, plus a constant: a bias of its own under the epsilon rule alone."""
+        if self.composite != "epsilon" or self._is_pixels(a):
+            return self._passed(a, value)
+        share = divided(part.expand_as(value), value, self.epsilon)
+        return with_backward(value, lambda r: ((r * share).sum_to_size(a.shape),), a)
+
+    def _passed(self, a: Tensor, value: Tensor) -> Tensor:
+        """A function of each value of `a` alone: relevance passes unchanged."""
+
+        def back(r: Tensor) -> tuple[Tensor]:
+            return (r.sum_to_size(a.shape),)
+
+        if self._is_pixels(a):
+            self.steps.add(back)
+        return with_backward(value, back, a)
+
+    def _is_pixels(self, a: Tensor) -> bool:
+        """Whether these are the image's pixels still, at most normalised and moved."""
+        return only_moves(a, lambda node: getattr(node, "back", None) in self.steps)
+
+
+def _value(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """What an operation returns, outside of the graph; in-place versions change a copy."""
+    plain = [each.detach().clone() if isinstance(each, Tensor) else each for each in args]
+    return func(*plain, **{k: v.detach() if isinstance(v, Tensor) else v for k, v in kwargs.items()})

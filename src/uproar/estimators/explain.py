@@ -43,37 +43,34 @@ class SharedMaps:
 
     def __getitem__(self, call: Call) -> Tensor:
         if call not in self.known:
-            self.known[call] = self._evaluate(call)
+            entry, options = estimators[call.name], dict(call.options)
+            role = entry.facts["role"]
+            if role == "transform":
+                maps = run(entry, [self[call.args[0]]], options)
+            elif role == "ensemble":
+                maps = run(entry, self._moments(call), options)
+            elif role == "classes":
+                maps = self._over_classes(call)
+            else:
+                maps = self._estimated(call)
+            self.known[call] = _checked(maps, call, self.x)
         return self.known[call]
-
-    def _evaluate(self, call: Call) -> Tensor:
-        role = estimators[call.name].facts["role"]
-        entry, options = estimators[call.name], dict(call.options)
-        if role == "transform":
-            maps = run(entry, [self[call.args[0]]], options)
-        elif role == "ensemble":
-            maps = run(entry, self._moments(call), options)
-        elif role == "classes":
-            maps = self._over_classes(call)
-        else:
-            maps = self._estimated(call)
-        return _checked(maps, call, self.x)
 
     def _estimated(self, call: Call) -> Any:
         """What the function of an estimator returns."""
         entry = estimators[call.name]
-        extras: dict[str, Any] = {"context": self.context}
+        given: dict[str, Any] = {}
+        if "context" in entry.inputs:
+            given["context"] = self.context
         if "base" in entry.inputs:
-            extras["base"] = self[estimators.complete(Call(entry.facts["of"]))]
+            given["base"] = self[estimators.complete(Call(entry.facts["of"]))]
         if "state" in entry.inputs:
-            extras["state"] = self.context.states[str(call)]
-        given = {name: extras[name] for name in entry.inputs if name in extras}
-        given |= dict(call.options)
+            given["state"] = self.context.states[str(call)]
         # a function of the user finds the scores that `target` counts in what the model returns
         plain = assumed_output().is_plain or is_builtin(entry.function)
         model = self.model if plain else ScoresOnly(self.model)
         try:
-            return run(entry, [model, self.x, self.target], given, model)
+            return run(entry, [model, self.x, self.target], given | dict(call.options), model)
         except RuntimeError as error:
             if "not supported on ScriptModules" not in str(error):
                 raise
@@ -98,7 +95,7 @@ class SharedMaps:
         if (noise, base) not in self.moments:
             samples: Any = dict(noise.options)["samples"]
             # what all chains want under this noise, each once
-            ensembles = [each for wanted in self.wanted for each in _outer_ensembles(wanted)]
+            ensembles = [ensemble for wanted in self.wanted for ensemble in _outer_ensembles(wanted)]
             bases = list(dict.fromkeys(each.args[0] for each in ensembles if noise_of(each) == noise)) or [base]
             moments = in_batches(
                 lambda x, target, context: self._noisy(noise, bases, x, target, context),
@@ -170,12 +167,11 @@ def output_for(
 
 def check_kind(chains: Sequence[Chain], kind: OutputKind) -> None:
     """Refuse estimators that do not serve a kind of output, by name and with the reason."""
-    for chain in chains:
-        _check_leaves(chain.raw, kind)
+    _check_calls([chain.raw for chain in chains], kind)
 
 
-def _check_leaves(call: Call, kind: OutputKind) -> None:
-    for leaf in call.walk():
+def _check_calls(calls: Sequence[Call], kind: OutputKind) -> None:
+    for leaf in (leaf for call in calls for leaf in call.walk()):
         served = estimators[leaf.name].facts.get("kinds", KINDS)
         require_kind(leaf.name, served, kind.kind, "it follows a probability, and values have none")
 
@@ -189,8 +185,7 @@ def raw_maps(
         point = SharedMaps(model, x, target, context, calls)
         return {call: map_values(point[call], call.name) for call in calls}
 
-    for call in calls:
-        _check_leaves(call, assumed_output())
+    _check_calls(calls, assumed_output())
     with borrowed(model), torch.no_grad():
         return in_batches(batch, x, target, context, size=batch_size)
 

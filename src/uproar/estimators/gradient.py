@@ -12,8 +12,15 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import NotApplicable
-from uproar.estimators.backward_rules import Interception, with_backward
-from uproar.estimators.class_scores import class_scores, gradients, input_gradient, sum_over_points, tracked
+from uproar.estimators.class_scores import (
+    Interception,
+    class_scores,
+    gradients,
+    input_gradient,
+    sum_over_points,
+    tracked,
+    with_backward,
+)
 from uproar.estimators.registry import Context, estimator
 from uproar.estimators.transforms import gaussian_filter
 from uproar.types import Images, Labels, RawMaps

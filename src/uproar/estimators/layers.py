@@ -24,9 +24,17 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, NotApplicable, unknown
-from uproar.estimators.backward_rules import FUSED, MULTI_HEAD, SOFTMAX, graph, is_attention
 from uproar.estimators.chain import Chain
-from uproar.estimators.class_scores import class_scores, gradients, tracked
+from uproar.estimators.class_scores import (
+    FUSED,
+    MULTI_HEAD,
+    SOFTMAX,
+    class_scores,
+    gradients,
+    graph,
+    is_attention,
+    tracked,
+)
 from uproar.estimators.registry import estimators
 from uproar.models.forward import CopiedViews, borrowed, forward
 from uproar.types import Images, Labels

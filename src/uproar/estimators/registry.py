@@ -28,7 +28,7 @@ from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.types import KINDS, Kind
 
-_MODULES = "attention bottleneck cam control decomposition extremal gradient lrp perturbation transforms"
+_MODULES = "attention bottleneck cam control decomposition extremal gradient perturbation transforms"
 estimators = Registry("estimator", "uproar.estimators", tuple(f"uproar.estimators.{m}" for m in _MODULES.split()))
 """Maps, controls, transforms and filters: everything that may stand in a chain."""
 
