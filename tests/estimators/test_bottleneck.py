@@ -23,7 +23,6 @@ from uproar.estimators.bottleneck import (
     fit_bottleneck,
     fit_mask,
     information,
-    information_beyond,
     prepare_iba,
     prepare_input_iba,
     smoothed,
@@ -209,8 +208,7 @@ FAST = "steps=3, feature_steps=2, epochs=1, pool=12, batch=4, critic_steps=2, sa
 def test_the_recorded_cost_of_the_input_bottleneck_is_repeated(golden) -> None:
     """Tolerance 1e-6, on costs of up to a few nats."""
     run = golden("input_iba_kl")
-    mean, std = float(run["mean"]), float(run["std"])
-    result = information_beyond(run["x"], run["lam"], run["gen_mask"], mean, std)
+    result = information(run["x"], run["lam"], run["mean"], run["std"], run["gen_mask"])
     torch.testing.assert_close(result, run["kl"], atol=1e-6, rtol=1e-6)
 
 
@@ -218,17 +216,17 @@ def test_the_cost_is_the_divergence_from_what_the_generator_lets_through() -> No
     x, share, prior = (torch.randn(3, 4).double(), torch.rand(3, 4).double(), torch.rand(3, 4).double())
     here = Normal(share * x, 1 - share)
     there = Normal(prior * share * x, 1 - prior * share)
-    torch.testing.assert_close(information_beyond(x, share, prior), kl_divergence(here, there))
+    torch.testing.assert_close(
+        information(x, share, torch.zeros(()), torch.ones(()), prior), kl_divergence(here, there)
+    )
 
 
-def test_nothing_is_paid_under_the_generators_mask_and_the_plain_price_outside() -> None:
+def test_nothing_is_paid_under_the_generators_mask_and_a_finite_price_outside() -> None:
     x, share = torch.randn(50), torch.rand(50)
     ones, zeros = torch.ones(50), torch.zeros(50)
-    torch.testing.assert_close(information_beyond(x, share, ones), zeros, atol=1e-6, rtol=0)
-    plain = information(x, share, zeros, ones)
-    torch.testing.assert_close(information_beyond(x, share, zeros), plain)
-    assert torch.isfinite(information_beyond(x, ones, ones)).all()
-    assert torch.isfinite(information_beyond(x, ones, zeros)).all()
+    torch.testing.assert_close(information(x, share, zeros, ones, ones), zeros, atol=1e-6, rtol=0)
+    assert torch.isfinite(information(x, ones, zeros, ones, ones)).all()
+    assert torch.isfinite(information(x, ones, zeros, ones, zeros)).all()
 
 
 def test_the_generator_starts_from_the_information_map_with_largest_value_one() -> None:

@@ -211,12 +211,16 @@ def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> T
     return loss.view(-1, copies).mean(1)
 
 
-def information(features: Tensor, share: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """KL divergence of λr + (1 − λ)ε from the noise ε ~ N(mean, std²), per feature in nats."""
-    kept = share * (features - mean) / std
-    # a feature let through entirely costs much, not infinitely much
-    rest = (1 - share).clamp_min(torch.finfo(share.dtype).eps).square()
-    return -0.5 * (1 + rest.log() - kept.square() - rest)
+def information(x: Tensor, share: Tensor, mean: Tensor, std: Tensor, prior: Tensor | float = 0.0) -> Tensor:
+    """KL divergence of λx + (1 − λ)ε from the noise ε ~ N(mean, std²), per value in nats.
+
+    With a `prior` g, the divergence from what g lets through of it, g·λ·x + (1 − g·λ)ε: nothing is paid where g = 1.
+    """
+    least = torch.finfo(x.dtype).eps  # a value let through entirely costs much, not infinitely much
+    wide = (1 - prior * share).clamp_min(least)
+    apart = share * (1 - prior) * (x - mean) / (wide * std)
+    ratio = ((1 - share).clamp_min(least) / wide).square()
+    return -0.5 * (1 + ratio.log() - apart.square() - ratio)
 
 
 def smoothed(share: Tensor, sigma: float | None) -> Tensor:
@@ -271,25 +275,13 @@ def fit_input_bottleneck(
 
     def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
         share = smoothed(alpha.sigmoid(), fit.sigma)
-        cost = information_beyond(normal, share, prior)
+        cost = information(normal, share, torch.zeros_like(mean), torch.ones_like(std), prior)
         drawn = noise(number, x.shape[1:]).to(x)
         mixed = share[:, None] * normal[:, None] + (1 - share)[:, None] * drawn
         loss = cross_entropy(model, (mean + std * mixed).flatten(0, 1), target, drawn.shape[1])
         return loss + fit.beta * cost.flatten(1).mean(1), cost
 
     return descend(step_of, torch.full_like(x, START), fit)[1]
-
-
-def information_beyond(x: Tensor, share: Tensor, prior: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
-    """KL divergence of λx + (1 − λ)ε from what the generator's mask g lets through of it, per value in nats.
-
-    The prior of the second is g·λ·x + (1 − g·λ)ε with ε ~ N(mean, std²): nothing is paid where g = 1.
-    """
-    least = torch.finfo(x.dtype).eps
-    wide = (1 - prior * share).clamp_min(least)
-    apart = share * (1 - prior) * (x - mean) / (wide * std)
-    ratio = ((1 - share).clamp_min(least) / wide).square()
-    return -0.5 * (1 + ratio.log() - apart.square() - ratio)
 
 
 # A mask on the image whose noisy versions look, at a layer inside the network, like given noisy features

@@ -111,39 +111,31 @@ class SharedMaps:
     def _noisy(self, noise: Call, bases: list[Call], x: Images, target: Labels, context: Context) -> tuple[Tensor, ...]:
         """Mean and variance of the maps of every base, one after the other, for a few images."""
         options: dict[str, Any] = dict(noise.options)
+        samples = options["samples"]
         copies = add_noise(x, context.draws, **options)
-        totals: list[_Moments] = [_Moments() for _ in bases]
+        # by base: the first map, and sums of differences from it and of their squares, small where maps hardly vary
+        sums: list[tuple[Tensor, Tensor, Tensor]] = []
         step = max(1, rows_for(x) // len(x))
-        for first in range(0, options["samples"], step):
+        for first in range(0, samples, step):
             part = copies[:, first : first + step]
             numbers = range(first, first + part.shape[1])
             classes = target.repeat_interleave(len(numbers))
             point = SharedMaps(self.model, part.flatten(0, 1), classes, context.copies(numbers), bases)
-            for total, base in zip(totals, bases, strict=True):
-                for maps in point[base].unflatten(0, (len(x), -1)).unbind(1):
-                    total.add(maps)
-        return tuple(moment for total in totals for moment in total.result())
-
-
-class _Moments:
-    """Mean and variance of maps added one by one, always in the same order; stable where they hardly vary."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self, maps: Tensor) -> None:
-        if self.count == 0:
-            self.first = maps.clone()  # differences from it are small where maps hardly vary
-            self.sum, self.squares = torch.zeros_like(maps), torch.zeros_like(maps)
-        else:
-            difference = maps - self.first
-            self.sum += difference
-            self.squares.addcmul_(difference, difference)
-        self.count += 1
-
-    def result(self) -> tuple[Tensor, Tensor]:
-        shift = self.sum / self.count
-        return self.first + shift, (self.squares / self.count - shift.square()).clamp_min(0)
+            for i, base in enumerate(bases):
+                maps = point[base].unflatten(0, (len(x), -1))
+                if first == 0:
+                    start = maps[:, 0].clone()
+                    sums.append((start, torch.zeros_like(start), torch.zeros_like(start)))
+                start, total, squares = sums[i]
+                for copy in maps.unbind(1):
+                    difference = copy - start
+                    total += difference
+                    squares.addcmul_(difference, difference)
+        moments: list[Tensor] = []
+        for start, total, squares in sums:
+            shift = total / samples
+            moments += [start + shift, (squares / samples - shift.square()).clamp_min(0)]
+        return tuple(moments)
 
 
 def output_for(
