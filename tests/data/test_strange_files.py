@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import zipfile
 
@@ -95,3 +96,11 @@ def test_labels_that_are_no_numbers_are_one_sentence(tmp_path, labels):
     (tmp_path / "batch").write_bytes(pickle.dumps(held, protocol=2))
     with pytest.raises(BadInput, match="labels"):
         _pickled_batch(tmp_path / "batch", "labels")
+
+
+@pytest.mark.parametrize("read", [read_arrays, Rows, read_images, read_weights])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path, read):
+    for name in ("a.npz", "a.safetensors"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(BadInput):
+            read(tmp_path / name)

@@ -158,7 +158,9 @@ def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def _readable(path: str | Path) -> Iterator[None]:
-    """A file that is not there, or not what its ending says, is refused in one sentence."""
+    """A file that is not there, or not what its ending says, is refused in one sentence; a pipe is not waited for."""
+    if user_path(path).exists() and not user_path(path).is_file():
+        raise BadInput(f"{path} is a folder, a pipe or a device, not a file.")
     try:
         yield
     except FileNotFoundError:
