@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,7 +31,6 @@ from uproar.models import build as build_model
 from uproar.models.forward import GivenInputs, HeldInputs, holding
 from uproar.models.output_kind import (
     Output,
-    OutputKind,
     Pick,
     assumed_output,
     assuming_output,
@@ -118,20 +118,49 @@ def explain(
     if len(rows) != len(x):
         raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
     budget, draws = MemoryBudget(batch_size), Draws.of(seed, rows, split)
-    target = target if target is None or callable(target) else _classes(target, x)
+    if isinstance(target, int):
+        target = torch.full((len(x),), target, device=x.device)
+    elif target is not None and not callable(target):
+        target = classes_of(plain(target), len(x), "targets").to(x.device)
+    known = None if train is None else Split("train", train, torch.zeros(len(train), dtype=torch.long))
+    if train is not None and mean is None:
+        mean = train.mean((0, 2, 3))
     held = None if inputs is None else HeldInputs.of(inputs, len(x))
 
-    def some(part: slice) -> list[Tensor]:
-        kind = _kind(model, x[part], chains, target, output, budget)
+    def maps_of(part: slice) -> list[Tensor]:
+        """The maps of some of the images, by estimator."""
+        images, own = x[part], target if target is None or callable(target) else target[part]
+        if callable(target):
+            kind = picked_kind(target, output)
+            check_kind(chains, kind)
+        else:
+            kind = budget.run(lambda size: output_for(model, images, chains, size, output))
         with assuming_output(kind):
-            own = target if target is None or callable(target) else target[part]
-            classes = budget.run(lambda size: _targets(model, x[part], own, size))
-            known = None if truth is None else truth[part]
-            context = _context(model, draws[part], chains, mean, train, known)
-            return _maps(model, x[part], classes, context, chains, raw, budget)
+            classes = budget.run(lambda size: _targets(model, images, own, size))
+            context = Context(draws[part], mean, known, None if truth is None else truth[part])
+            with borrowed(model), torch.no_grad():
+                context = replace(context, states=prepare_states(model, replace(context, truth=None), chains))
+            if not raw:
+                return budget.run(lambda size: explain_chains(model, images, classes, context, chains, size))
+            calls = [chain.raw for chain in chains]
+            by_call = budget.run(lambda size: raw_maps(model, images, classes, context, calls, size))
+            return [by_call[call] for call in calls]
 
     with holding(model, held):
-        maps = _by_image(held, chains, some) if held is not None and held.by_image else some(slice(0, len(x)))
+        if held is None or not held.by_image:
+            maps = maps_of(slice(0, len(x)))
+        else:
+            for chain in chains:
+                if chain.prepares:
+                    raise NotApplicable(
+                        f"{chain.name} learns from training images, whose inputs are not known: give inputs= that all "
+                        "share"
+                    )
+            pieces = []
+            for image in range(held.images):
+                held.image = image
+                pieces.append(maps_of(slice(image, image + 1)))
+            maps = [torch.cat(images) for images in zip(*pieces, strict=True)]
     return {c.name: a for c, a in zip(chains, maps, strict=True)} if several else maps[0]
 
 
@@ -166,36 +195,6 @@ def layers(
         if names is None or c.name in names
     ]
     return pd.DataFrame(rows, columns=["layer", "module", "shape", "places", "default_of"])
-
-
-def _by_image(held: HeldInputs, chains: Sequence[Chain], some: Callable[[slice], list[Tensor]]) -> list[Tensor]:
-    """Maps of one image after the other, each with its own inputs."""
-    for chain in chains:
-        if chain.prepares:
-            raise NotApplicable(
-                f"{chain.name} learns from training images, whose inputs are not known: give inputs= that all share"
-            )
-    made = []
-    for image in range(held.images):
-        held.image = image
-        made.append(some(slice(image, image + 1)))
-    return [torch.cat(parts) for parts in zip(*made, strict=True)]
-
-
-def _maps(
-    model: nn.Module,
-    x: Images,
-    classes: Labels,
-    context: Context,
-    chains: Sequence[Chain],
-    raw: bool,
-    budget: MemoryBudget,
-) -> list[Tensor]:
-    if not raw:
-        return budget.run(lambda size: explain_chains(model, x, classes, context, chains, size))
-    calls = [chain.raw for chain in chains]
-    by_call = budget.run(lambda size: raw_maps(model, x, classes, context, calls, size))
-    return [by_call[call] for call in calls]
 
 
 def removed(
@@ -260,35 +259,6 @@ def chain_of(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:
     return read_chain(name, sign, channels)
 
 
-def _context(
-    model: nn.Module,
-    draws: Draws,
-    chains: Sequence[Chain],
-    mean: Tensor | None,
-    train: Tensor | None,
-    truth: Tensor | None,
-) -> Context:
-    split = None
-    if train is not None:
-        split = Split("train", train, torch.zeros(len(train), dtype=torch.long))
-        mean = train.mean((0, 2, 3)) if mean is None else mean
-    context = Context(draws, mean, split)
-    with borrowed(model), torch.no_grad():
-        states = prepare_states(model, context, chains)
-    return Context(draws, mean, split, truth, states)
-
-
-def _kind(
-    model: nn.Module, x: Images, chains: Sequence[Chain], target: Any, output: Output, budget: MemoryBudget
-) -> OutputKind:
-    """What the model's answers are, for estimators that all serve it."""
-    if not callable(target):
-        return budget.run(lambda size: output_for(model, x, chains, size, output))
-    kind = picked_kind(target, output)
-    check_kind(chains, kind)
-    return kind
-
-
 def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Labels:
     if callable(target):
         return torch.full((len(x),), int(assumed_output().kind == "sigmoid"), device=x.device)
@@ -302,10 +272,3 @@ def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Label
             )
         return predicted_target(answers)
     return target
-
-
-def _classes(target: Any, x: Images) -> Labels:
-    """The class of each image, from one for all or one for each."""
-    if isinstance(target, int):
-        return torch.full((len(x),), target, device=x.device)
-    return classes_of(plain(target), len(x), "targets").to(x.device)
