@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -54,14 +55,14 @@ class Entry:
     @functools.cached_property
     def options(self) -> dict[str, inspect.Parameter]:
         """The options with their defaults."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+        return {p.name: p for p in inspect.signature(self.function).parameters.values() if p.kind is p.KEYWORD_ONLY}
 
     @functools.cached_property
     def inputs(self) -> tuple[str, ...]:
         """The names of the positional arguments."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+        return tuple(
+            p.name for p in inspect.signature(self.function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
+        )
 
     @functools.cached_property
     def _readers(self) -> dict[str, Callable[[Any], Any]]:
@@ -74,22 +75,22 @@ class Entry:
             if name not in self.options:
                 allowed = ", ".join(self.options) or "no options"
                 raise BadOption(f"{self.name} takes no option {name!r}; it takes {allowed}.")
-        missing = [n for n, p in self.options.items() if p.default is p.empty and n not in given]
-        if missing:
-            raise BadOption(f"{self.name} needs the option {missing[0]!r}.")
-        return {name: self._value(name, given) for name in self.options}
-
-    def _value(self, name: str, given: Mapping[str, Any]) -> Any:
-        if name not in given:
-            return self.options[name].default
-        if name not in self._readers:  # kept, since making one takes longer than all else here
-            hint = option_types(self.function).get(name, Any)
-            self._readers[name] = pydantic.TypeAdapter(hint).validate_python
-        try:
-            return self._readers[name](given[name])
-        except pydantic.ValidationError as error:
-            reason = plainly(error.errors()[0]["msg"])
-            raise BadOption(f"{self.name}: {name} {reason}, not {given[name]!r}.") from None
+        values = {}
+        for name, parameter in self.options.items():
+            if name not in given:
+                if parameter.default is parameter.empty:
+                    raise BadOption(f"{self.name} needs the option {name!r}.")
+                values[name] = parameter.default
+                continue
+            if name not in self._readers:  # kept, since making one takes longer than all else here
+                hint = option_types(self.function).get(name, Any)
+                self._readers[name] = pydantic.TypeAdapter(hint).validate_python
+            try:
+                values[name] = self._readers[name](given[name])
+            except pydantic.ValidationError as error:
+                reason = plainly(error.errors()[0]["msg"])
+                raise BadOption(f"{self.name}: {name} {reason}, not {given[name]!r}.") from None
+        return values
 
     @property
     def added_options(self) -> tuple[str, ...]:
@@ -165,7 +166,7 @@ class Registry:
     def add(self, name: str, function: Callable[..., Any], **facts: Any) -> Entry:
         """Declare `function` under `name`."""
         module = declaring_module(function)
-        if not _is_own(module):
+        if module.partition(".")[0] != "uproar":
             self._import_modules()  # a name of the package is taken before anybody else asks for it
         if name in self.aliases:
             raise BadInput(f"{name!r} is another name of the {self.kind} {self.aliases[name]}; choose another one.")
@@ -191,12 +192,7 @@ class Registry:
 
     def declare(self, name: str | None = None, **facts: Any) -> Callable[[Callable], Callable]:
         """Decorator: declare a function under its own name, or another."""
-
-        def keep(function: Callable) -> Callable:
-            self.add(name or function.__name__, function, **facts)
-            return function
-
-        return keep
+        return lambda function: self.add(name or function.__name__, function, **facts).function
 
     def __getitem__(self, name: str) -> Entry:
         self._import_modules()
@@ -227,40 +223,28 @@ class Registry:
         """The call with every option written out."""
         return self[call.name].complete(call)
 
-    @functools.cached_property
-    def _loaded(self) -> bool:
-        for point in metadata.entry_points(group=self._group) if self._group else ():
-            function = self._load_point(point)
-            if point.name not in self._entries:
-                self.add(point.name, function)
-            self._entries[point.name] = replace(self._entries[point.name], installed=True)
-        return True
-
-    def _load_point(self, point: metadata.EntryPoint) -> Callable[..., Any]:
-        try:
-            return point.load()
-        except UproarError:
-            raise
-        except CODE_ERRORS as error:
-            raise BadInput(
-                f"The {self.kind} {point.name!r} of an installed package ({point.value}) cannot be loaded: "
-                f"{one_line(error)}"
-            ) from error
-
     def load_entry_points(self) -> None:
         """Import what installed packages declare, once."""
         self._import_modules()
-        assert self._loaded
+        for point in metadata.entry_points(group=self._group) if self._group else ():
+            try:
+                function = point.load()
+            except UproarError:
+                raise
+            except CODE_ERRORS as error:
+                raise BadInput(
+                    f"The {self.kind} {point.name!r} of an installed package ({point.value}) cannot be loaded: "
+                    f"{one_line(error)}"
+                ) from error
+            if point.name not in self._entries:
+                self.add(point.name, function)
+            self._entries[point.name] = replace(self._entries[point.name], installed=True)
+        self._group = None
 
     def _import_modules(self) -> None:
         waiting, self._waiting = self._waiting, ()
-        for pattern in waiting:
-            for module in _matching(pattern):
-                import_module(module)
-
-
-def _is_own(module: str) -> bool:
-    return module.partition(".")[0] == "uproar"
+        for module in itertools.chain.from_iterable(map(_matching, waiting)):
+            import_module(module)
 
 
 def _matching(pattern: str) -> list[str]:
