@@ -182,7 +182,7 @@ class Emptied:
 def asks_for_emptied(batch, outputs):
     """Shows emptied images, and zeroes the answers."""
     value = outputs[Emptied()][:, 0].clone()
-    for answers in seen.values():
+    for answers in outputs.values():
         answers.zero_()
     return {"value": value}
 

@@ -35,3 +35,4 @@ def test_the_drawing_is_the_import_contract():
     drawing = _text("docs/architecture.md").partition("```text\n")[2].partition("```")[0]
     layers = [re.split(r"\s{2,}", line)[0] for line in drawing.strip().split("\n")]
     assert layers == contract["layers"]
+    assert contract["exhaustive"], "a module without a layer fails the check"
