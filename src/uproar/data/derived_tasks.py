@@ -64,11 +64,11 @@ def _marked(split: Split, mark: Watermark, classes: int, place: str, seed: int) 
 @tasks.declare(images="one grey, as many as another task has", truth="none")
 def blank(task: Task, *, level: Annotated[float, Field(ge=0, le=1)] = 0.5) -> Task:
     """Another task's labels and sizes on empty images: semi-natural(blank(cifar100)) is purely synthetic."""
-    parts = [
+    train, test = (
         Split(split.name, torch.full((len(split), *split.shape), level), split.labels)
         for split in (task.train, task.test)
-    ]
-    return replace(task, name=f"blank({task.name})", train=parts[0], test=parts[1])
+    )
+    return replace(task, name=f"blank({task.name})", train=train, test=test)
 
 
 @tasks.declare("label-bits", images="those of another task", truth="that of the other task")
@@ -196,18 +196,15 @@ def grid(
         raise BadInput(f"A mosaic of {k}×{k} images has the cells 0 to {cells - 1}, not {cell}.")
     repeated = torch.arange(len(task.train))[:, None].repeat(1, cells)
     members, places = _members(task.test, cells, cell, Draws.of(seed, len(task.test), "test"))
-    mosaics = []
-    for split, parts in ((task.train, repeated), (task.test, members)):
-        images = Mosaics(split.images, parts)
-        mosaics.append(images if split.streams else images.read(torch.arange(len(parts))))
     height, width = task.shape[1:]
     top, left = places // k * height, places % k * width
     boxes = torch.stack([left, top, left + width - 1, top + height - 1], 1)
-    train, test = (
-        Split("train", mosaics[0], task.train.labels),
-        Split("test", mosaics[1], task.test.labels, boxes=boxes),
-    )
-    return Task(f"grid({task.name}, k={k})", train, test, task.classes, task.sparse, task.notes)
+    splits = []
+    for split, parts, known in ((task.train, repeated, None), (task.test, members, boxes)):
+        mosaics = Mosaics(split.images, parts)
+        images = mosaics if split.streams else mosaics.read(torch.arange(len(parts)))
+        splits.append(Split(split.name, images, split.labels, boxes=known))
+    return replace(task, name=f"grid({task.name}, k={k})", train=splits[0], test=splits[1])
 
 
 def _members(split: Split, cells: int, cell: int | None, draws: Draws) -> tuple[Tensor, Tensor]:

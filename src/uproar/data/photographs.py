@@ -30,7 +30,7 @@ from uproar.data.registry import Count, Only, Root, Shorter, Size, subsample, su
 from uproar.data.stream import CentreCrop, Pictures, Source
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, BadOption, one_line
-from uproar.registry import Entry
+from uproar.registry import Entry, options_of
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 EXCLUSION_LIST = "left-out.txt"
@@ -38,10 +38,6 @@ EXCLUSION_LIST = "left-out.txt"
 
 NOWHERE = (0, 0, -1, -1)
 """The box of an image whose object is not known: no pixel lies in it."""
-
-_TURNED = range(5, 9)
-"""EXIF orientations that swap width and height."""
-
 
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in the pixels of a file, last column and row included."""
@@ -97,10 +93,14 @@ class FileList:
             raise BadInput(f"{self.folder}: the {name} split has no images.")
         boxes = None
         if self.boxed is not None:
-            named = zip(paths, self.names, strict=True)
-            boxes_of_files = [_cropped(path, self.boxed(name), crop) for path, name in named]
-            most = max(1, *(len(some) for some in boxes_of_files))
-            boxes = torch.tensor([some + [NOWHERE] * (most - len(some)) for some in boxes_of_files])
+            cropped: list[list[tuple[int, ...]]] = []  # without the boxes outside the frame
+            for path, file in zip(paths, self.names, strict=True):
+                boxed, size = self.boxed(file) or FileBoxes(())
+                size = size or (_upright_size(path) if boxed else None)
+                placed = (crop.box(box, *size) for box in boxed if size)
+                cropped.append([box for box in placed if box is not None])
+            most = max(1, *map(len, cropped))
+            boxes = torch.tensor([some + [NOWHERE] * (most - len(some)) for some in cropped])
             boxes = boxes[:, 0] if most == 1 else boxes
         images = Pictures(paths, crop.size, shorter=crop.shorter)
         return Split(name, images, torch.tensor(self.labels), boxes=boxes)
@@ -110,17 +110,20 @@ def photo_task(
     name: str,
     listings: tuple[FileList, FileList],
     classes: Sequence[str],
-    crop: CentreCrop,
-    counts: tuple[int | None, int | None],
     sparse: bool = False,
+    *,
+    size: Size = 224,
+    shorter: Shorter = 0,
+    train: Count = None,
+    test: Count = None,
+    root: Root = None,
 ) -> Task:
     """A task of photographs from the listings of its two splits, with so many images of each."""
     splits = []
-    for split, listing, count in zip(("train", "test"), listings, counts, strict=True):
+    for split, listing, count in zip(("train", "test"), listings, (train, test), strict=True):
         here = listing.without(excluded_files(listing.folder))
-        labels = torch.tensor(here.labels)
-        rows = subsample_rows(name, split, labels, len(classes), count, sparse)
-        splits.append(here.take(rows.tolist()).split(split, crop))
+        rows = subsample_rows(name, split, torch.tensor(here.labels), len(classes), count, sparse)
+        splits.append(here.take(rows.tolist()).split(split, CentreCrop(size, shorter)))
     return Task(name, splits[0], splits[1], tuple(classes), sparse)
 
 
@@ -184,22 +187,10 @@ def parse_floats(file: Path, values: Sequence[str]) -> tuple[float, ...]:
         raise BadInput(f"{file}: expected numbers, not {' '.join(values)!r}.") from None
 
 
-def _cropped(path: str, boxed: FileBoxes | None, crop: CentreCrop) -> list[tuple[int, ...]]:
-    """The boxes of a file where the crop puts them, without those outside the frame."""
-    if boxed is None or not boxed.boxes:
-        return []
-    width, height = boxed.size or _upright_size(path)
-    wide, high = crop.scaled(width, height)
-    left, top = crop.corner(wide, high)
-
-    def seen(low: float, high: float, scale: float, start: int) -> bool:
-        return (high + 1) * scale > start and low * scale < start + crop.size
-
-    return [
-        crop.box(box, width, height)
-        for box in boxed.boxes
-        if seen(box[0], box[2], wide / width, left) and seen(box[1], box[3], high / height, top)
-    ]
+def read_box(file: Path, values: Sequence[str], size: tuple[int, int] | None = None) -> FileBoxes:
+    """The one box of a file, whose edges a list gives."""
+    x0, y0, x1, y1 = parse_floats(file, values)
+    return FileBoxes(((x0, y0, x1, y1),), size)
 
 
 def _upright_size(path: str) -> tuple[int, int]:
@@ -209,7 +200,7 @@ def _upright_size(path: str) -> tuple[int, int]:
     try:
         with Image.open(path) as picture:
             width, height = picture.size
-            turned = picture.getexif().get(0x0112) in _TURNED
+            turned = picture.getexif().get(0x0112) in range(5, 9)  # orientations that swap width and height
     except FileNotFoundError:
         raise BadInput(f"The picture {path} is not there.") from None
     except (UnidentifiedImageError, OSError) as error:
@@ -228,11 +219,10 @@ _KIT = ("ILSVRC2012_devkit_t12/data", "devkit/data", "data")
 
 
 @tasks.declare(images="1,281,167 + 50,000 photos", truth="boxes, where their XML files are there")
-def imagenet(
-    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
-) -> Task:
+@options_of(photo_task)
+def imagenet(**options: Any) -> Task:
     """ILSVRC 2012 (Russakovsky et al. 2015); the labelled validation photos are the test split."""
-    folder = locate("imagenet", root)
+    folder = locate("imagenet", options["root"])
     data = _first(folder, public_dataset("imagenet").marks)
     assert data is not None, "this is how the folder was found"
     inner = data.parent.relative_to(folder).as_posix()
@@ -259,7 +249,7 @@ def imagenet(
         second.boxed = boxed
     place = _first(folder, _WORDS)
     names = class_titles(wnids, {} if place is None else dict(read_columns(place, 2)))
-    return photo_task("imagenet", (first, second), names, CentreCrop(size, shorter), (train, test))
+    return photo_task("imagenet", (first, second), names, **options)
 
 
 def _first(folder: Path, places: tuple[str, ...]) -> Path | None:
@@ -357,11 +347,10 @@ _SIDE = 64
 
 
 @tasks.declare(images="5,994 + 5,794 photos", truth="boxes")
-def cub200(
-    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
-) -> Task:
+@options_of(photo_task)
+def cub200(**options: Any) -> Task:
     """200 species of birds (Wah et al. 2011) with boxes, the official split; photos are decoded when read."""
-    folder = locate("cub200", root)
+    folder = locate("cub200", options["root"])
     ids = {number: i for i, (number, _) in enumerate(read_columns(folder / "classes.txt", 2))}
     classes = [name.partition(".")[2].replace("_", " ") or name for _, name in read_columns(folder / "classes.txt", 2)]
     names = dict(read_columns(folder / "images.txt", 2))
@@ -382,15 +371,14 @@ def cub200(
                 f"{min(ids, key=int)} to {max(ids, key=int)}."
             )
         listings[in_train[number] != "1"].add(f"images/{name}", ids[labels[number]])
-    return photo_task("cub200", listings, classes, CentreCrop(size, shorter), (train, test))
+    return photo_task("cub200", listings, classes, **options)
 
 
 @tasks.declare(images="up to 47,386 + 2,443 photos", truth="boxes")
-def birdsnap(
-    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
-) -> Task:
+@options_of(photo_task)
+def birdsnap(**options: Any) -> Task:
     """500 species of birds (Berg et al. 2014) with boxes; photos that were not found on the web are left out."""
-    folder = locate("birdsnap", root)
+    folder = locate("birdsnap", options["root"])
     species = {row["id"]: row["common"] for row in read_table(folder / "species.txt", ("id", "common"))}
     rows = read_table(folder / "images.txt", ("path", "species_id", "bb_x1", "bb_y1", "bb_x2", "bb_y2"))
     in_test = {row["path"] for row in read_table(folder / "test_images.txt", ("path",))}
@@ -413,11 +401,9 @@ def birdsnap(
         name = row["path"] if place == "." else f"{place}/{row['path']}"
         listing = listings[row["path"] in in_test]
         listing.add(name, ids[row["species_id"]])
-        box = parse_floats(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
-        boxed[name] = FileBoxes(((box[0], box[1], box[2], box[3]),))
-    here = tuple(part.without({n for n in part.names if not (folder / n).is_file()}) for part in listings)
-    classes = list(species.values())
-    return photo_task("birdsnap", (here[0], here[1]), classes, CentreCrop(size, shorter), (train, test))
+        boxed[name] = read_box(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
+    train, test = (part.without({n for n in part.names if not (folder / n).is_file()}) for part in listings)
+    return photo_task("birdsnap", (train, test), list(species.values()), **options)
 
 
 def read_table(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
@@ -435,11 +421,10 @@ def read_table(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 @tasks.declare(images="75,750 + 25,250 photos", truth="none")
-def food101(
-    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
-) -> Task:
+@options_of(photo_task)
+def food101(**options: Any) -> Task:
     """101 dishes (Bossard et al. 2014), the official lists; photos are decoded when read."""
-    folder = locate("food101", root)
+    folder = locate("food101", options["root"])
     classes = [name for (name,) in read_columns(folder / "meta" / "classes.txt", 1)]
     numbers = {name: i for i, name in enumerate(classes)}
     listings = FileList(folder), FileList(folder)
@@ -450,7 +435,7 @@ def food101(
                 raise BadInput(f"{folder}: {split} has {name}, but classes.txt has no class {label!r}.")
             listing.add(f"images/{name}.jpg", numbers[label])
     names = [name.replace("_", " ") for name in classes]
-    return photo_task("food101", listings, names, CentreCrop(size, shorter), (train, test))
+    return photo_task("food101", listings, names, **options)
 
 
 def _food_names(meta: Path, split: str) -> list[str]:
@@ -476,8 +461,7 @@ def tiny_imagenet(
     """
     folder = locate("tiny-imagenet", root)
     whole = [name for (name,) in read_columns(folder / "wnids.txt", 1)]
-    missing = [name for name in only if name not in whole]
-    if missing:
+    if missing := [name for name in only if name not in whole]:
         raise BadOption(
             f"tiny-imagenet: only= names {', '.join(missing)}, but wnids.txt in {folder} has no such class."
         )
@@ -489,7 +473,7 @@ def tiny_imagenet(
         listings[0].add_folder(f"train/{wnid}/images", label)
         table = folder / "train" / wnid / f"{wnid}_boxes.txt"
         for name, *box in read_columns(table, 5):
-            boxes[f"train/{wnid}/images/{name}"] = _tiny_box(table, box)
+            boxes[f"train/{wnid}/images/{name}"] = read_box(table, box, (_SIDE, _SIDE))
     table = folder / "val" / "val_annotations.txt"
     for name, wnid, *box in read_columns(table, 6):
         if wnid not in whole:
@@ -497,15 +481,10 @@ def tiny_imagenet(
         if wnid not in numbers_of:
             continue
         listings[1].add(f"val/images/{name}", numbers_of[wnid])
-        boxes[f"val/images/{name}"] = _tiny_box(table, box)
+        boxes[f"val/images/{name}"] = read_box(table, box, (_SIDE, _SIDE))
     words = dict(read_columns(folder / "words.txt", 2)) if (folder / "words.txt").is_file() else {}
     names = class_titles(classes, words)
-    return photo_task("tiny-imagenet", listings, names, CentreCrop(size, size), (train, test))
-
-
-def _tiny_box(table: Path, values: list[str]) -> FileBoxes:
-    x0, y0, x1, y1 = parse_floats(table, values)
-    return FileBoxes(((x0, y0, x1, y1),), (_SIDE, _SIDE))
+    return photo_task("tiny-imagenet", listings, names, size=size, shorter=size, train=train, test=test)
 
 
 # any image set of Hugging Face `datasets`: `hf:uoft-cs/cifar10`

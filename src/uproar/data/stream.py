@@ -67,20 +67,19 @@ class CentreCrop:
         """What enters the digest of cropped images: equal for equal crops, in all versions of this package."""
         return f"Framing(size={self.size}, shorter={self.shorter})"
 
-    def box(self, box: tuple[float, float, float, float], width: int, height: int) -> tuple[int, ...]:
+    def box(self, box: tuple[float, float, float, float], width: int, height: int) -> tuple[int, ...] | None:
         """A box x0, y0, x1, y1 of a picture (last column and row included) in the pixels of the crop.
 
-        What lies outside is cut off; a box that lies wholly outside becomes the nearest border pixel.
+        What lies outside is cut off; of a box that lies wholly outside nothing is left.
         """
         wide, high = self.scaled(width, height)
         left, top = self.corner(wide, high)
         x0, y0, x1, y1 = box
-        edges = (
-            x0 * wide / width - left,
-            y0 * high / height - top,
-            (x1 + 1) * wide / width - left - 1,
-            (y1 + 1) * high / height - top - 1,
-        )
+        starts = x0 * wide / width - left, y0 * high / height - top
+        ends = (x1 + 1) * wide / width - left, (y1 + 1) * high / height - top
+        if min(ends) <= 0 or max(starts) >= self.size:
+            return None
+        edges = (*starts, *(end - 1 for end in ends))
         return tuple(min(max(round(edge), 0), self.size - 1) for edge in edges)
 
     def picture(self, path: Path, content: bytes | None = None) -> np.ndarray:

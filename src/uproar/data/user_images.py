@@ -17,15 +17,7 @@ from torch import Tensor
 
 from uproar.data.arrays import KINDS, read_arrays
 from uproar.data.locations import roots
-from uproar.data.photographs import (
-    ENDINGS,
-    FileBoxes,
-    FileList,
-    class_folders,
-    excluded_files,
-    parse_floats,
-    photo_task,
-)
+from uproar.data.photographs import ENDINGS, FileBoxes, FileList, class_folders, excluded_files, photo_task, read_box
 from uproar.data.registry import Count, Shorter, Size, tasks
 from uproar.data.stream import CentreCrop
 from uproar.data.task import Split, Task
@@ -99,7 +91,7 @@ def folder_task(
             whole.add(name, one)
         divided = split in table.header
         listings = table.divided(whole, split) if divided else _divided(whole, share, by_class=not used)
-    task = photo_task("folder", listings, titles, CentreCrop(size, shorter), (train, test), sparse=bool(classes))
+    task = photo_task("folder", listings, titles, bool(classes), size=size, shorter=shorter, train=train, test=test)
     if divided:
         return task
     total = len(task.train) + len(task.test)
@@ -234,8 +226,7 @@ class _Table:
         boxes = {}
         for name, row in zip(files, self.lines, strict=True):
             if all(row[corner] for corner in _CORNERS):
-                x0, y0, x1, y1 = parse_floats(self.file, [row[corner] for corner in _CORNERS])
-                boxes[name] = FileBoxes(((x0, y0, x1, y1),))
+                boxes[name] = read_box(self.file, [row[corner] for corner in _CORNERS])
         return boxes.get
 
     def divided(self, whole: FileList, split: str) -> tuple[FileList, FileList]:
