@@ -53,6 +53,7 @@ def test_tasks_are_listed_with_where_they_were_found(here, capsys, monkeypatch):
         assert name in shown
 
 
+@pytest.mark.slow
 def test_worker_processes_find_the_data_and_its_place_is_no_part_of_a_result(here):
     write_mnist(here / "sets" / "MNIST" / "raw")
     study = study_of(

@@ -10,19 +10,11 @@ import pandas as pd
 import pytest
 from typer.main import get_command
 
+from tests.cli.conftest import NETWORK, STUDY
 from uproar.cli.app import _exit_code, app
 from uproar.cli.ls import LISTED
 from uproar.cli.screen import as_json
 from uproar.statistics.design import BASELINES
-
-RUN = (
-    "run --task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators random;grad;sobel "
-    "--protocols roar --metrics deletion --fractions 0.5 --seeds 2 --epochs 1 --jobs 1 --json --out"
-).replace(";", ",")
-SCORE = (
-    "score --task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators grad "
-    "--metrics deletion --json --out"
-)
 
 
 def commands(group, before=()):
@@ -35,11 +27,6 @@ def test_every_command_has_it():
         assert "--json" in {option for parameter in command.params for option in parameter.opts}, words
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return tmp_path_factory.mktemp("json") / "run"
-
-
 def printed(capsys, *words):
     """The object that a command prints, with its exit code; anything else on standard output is an error."""
     capsys.readouterr()
@@ -49,8 +36,9 @@ def printed(capsys, *words):
     return json.loads(said.out), code
 
 
-def test_the_tables_of_a_run_are_those_of_its_csv_files(made, capsys):
-    output, code = printed(capsys, *RUN.split(), made)
+def test_the_tables_of_a_run_are_those_of_its_csv_files(tiny_run, tmp_path, capsys):
+    made = tiny_run.copy(tmp_path / "run")
+    output, code = printed(capsys, "run", *STUDY, "--json", "--out", made)
     assert code == 0 and output["report"] == str(made / "report.html")
     tables = {file.stem: pd.read_csv(file) for file in made.glob("*.csv")}
     assert {"verdicts", "comparisons", "results", "scores", "metric_values", "negative_controls"} <= set(tables)
@@ -66,8 +54,7 @@ def test_the_tables_of_a_run_are_those_of_its_csv_files(made, capsys):
 @pytest.mark.parametrize(
     ("line", "keys"),
     [
-        ("report RUN", {"verdicts", "answers", "report"}),
-        ("report RUN --claims hooker2019", {"claims", "report"}),
+        ("report RUN --claims hooker2019", {"claims", "verdicts", "answers", "report"}),
         ("compare RUN RUN", {"settings", "cells", "verdicts", "matters"}),
         ("compare RUN grad", {"comparisons"}),
         ("audit RUN --dry-run --audits blur", {"planned"}),
@@ -80,10 +67,8 @@ def test_the_tables_of_a_run_are_those_of_its_csv_files(made, capsys):
         ("check grad --model cnn-small(width=2)", {"clauses"}),
     ],
 )
-def test_commands_that_print_tables_print_them_as_json(made, capsys, line, keys):
-    if not (made / "run.json").exists():
-        assert _exit_code([*RUN.split(), str(made)]) == 0
-        capsys.readouterr()
+def test_commands_that_print_tables_print_them_as_json(tiny_run, tmp_path, capsys, line, keys):
+    made = tiny_run.copy(tmp_path / "run")
     words = [word.replace("RUN", str(made)) for word in line.split()]
     if keys is None:
         assert _exit_code([*words, "--json"]) == 2
@@ -95,10 +80,21 @@ def test_commands_that_print_tables_print_them_as_json(made, capsys, line, keys)
 
 
 def test_scores_and_studies_as_json(tmp_path, capsys):
-    output, code = printed(capsys, *SCORE.split(), tmp_path / "scores")
+    output, code = printed(
+        capsys,
+        "score",
+        *NETWORK,
+        "--estimators",
+        "grad",
+        "--metrics",
+        "deletion",
+        "--json",
+        "--out",
+        tmp_path / "scores",
+    )
     assert code == 0 and {row["method"] for row in output["scores"]} == {*BASELINES, "grad"}
     assert list(output["scores"][0]) == list(pd.read_csv(tmp_path / "scores" / "scores.csv").columns)
-    output, code = printed(capsys, *RUN.split()[:-1], "--dry-run", "--out", tmp_path / "run")
+    output, code = printed(capsys, "run", *STUDY, "--json", "--dry-run", "--out", tmp_path / "run")
     assert code == 0 and output["cells"] > 0 and output["jobs"][0]["jobs"] == 2 and output["seconds"] > 0
     assert not (tmp_path / "run").exists()
 

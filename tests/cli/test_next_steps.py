@@ -12,29 +12,9 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from tests.cli.conftest import NETWORK
 from uproar.cli.app import _exit_code, app
 from uproar.cli.ls import LISTED
-
-TINY = ["--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)"]
-RUN = [
-    *TINY,
-    "--estimators",
-    "random,grad",
-    "--fractions",
-    "0.5",
-    "--epochs",
-    "1",
-    "--protocols",
-    "roar",
-    "--jobs",
-    "1",
-]
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def next_line(capsys) -> str:
@@ -62,28 +42,18 @@ def commands_in(line: str) -> list[list[str]]:
     return result
 
 
-def test_a_run_ends_with_the_headline_of_its_page_and_what_to_do(here, capsys):
-    assert _exit_code(["run", *RUN, "--seeds", "2", "--out", "mine"]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert headline_of(here / "mine/report.html") in " ".join(shown)
-    assert shown[-2] == "Report: mine/report.html"
-    assert shown[-1] == "Next: open mine/report.html; the same command with --seeds 5 adds seeds, for verdicts"
-
-    assert _exit_code(["audit", "mine", "--audits", "agreement", "--dry-run"]) in (0, 2)
-
-
-def test_one_replicate_is_told_of_at_once_and_leads_to_more(here, capsys):
-    assert _exit_code(["run", *RUN, "--seeds", "1", "--out", "one"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err.splitlines()[0].startswith("Note: No verdicts from 1 seed, only curves")
-    assert shown.out.splitlines()[-1] == (
-        "Next: open one/report.html; the same command with --seeds 5 adds seeds, for verdicts"
-    )
+def test_a_run_ends_with_the_headline_of_its_page_and_what_to_do(tiny_run):
+    shown = tiny_run.out.splitlines()
+    page = tiny_run.folder / "report.html"
+    assert headline_of(page) in " ".join(shown)
+    assert shown[-2] == f"Report: {page}"
+    assert shown[-1] == f"Next: open {page}; the same command with --seeds 5 adds seeds, for verdicts"
+    assert tiny_run.err.splitlines()[0].startswith("Note: No verdicts from 2 seeds, only curves")
 
 
 def test_what_explain_suggests_works_and_so_does_what_score_suggests(here, capsys):
     weights = here / "net.safetensors"
-    assert _exit_code(["explain", *TINY, "--estimators", "grad", "--limit", "5", "--save", "maps.npz"]) == 0
+    assert _exit_code(["explain", *NETWORK, "--estimators", "grad", "--limit", "5", "--save", "maps.npz"]) == 0
     line = next_line(capsys)
     assert line.startswith("Next: open maps.png; uproar score --task 'planted(")
     (suggested,) = commands_in(line)

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
+from tests.cli.conftest import STUDY
 from uproar.cli.app import _exit_code
 from uproar.store import Item, Store
 
-SMALL = (
-    "--task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators random;grad "
-    "--protocols roar --fractions 0.5 --seeds 1 --epochs 1 --jobs 1"
-)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run") / "mine"
-    arguments = [part.replace(";", ",") for part in SMALL.split()]
-    assert _exit_code(["run", *arguments, "--out", str(folder)]) == 0
-    return folder
-
 
 @pytest.fixture
-def run(made, tmp_path):
+def run(tiny_run, tmp_path):
     """A copy of a finished run, with its store beside it."""
-    folder = tmp_path / "mine"
-    shutil.copytree(made, folder)
-    text = (folder / "run.json").read_text()
-    (folder / "run.json").write_text(text.replace(str(made), str(folder)))
-    return folder
+    return tiny_run.copy(tmp_path / "mine")
 
 
 def flip(path):
@@ -43,7 +25,7 @@ def test_verify_says_what_is_there_and_what_is_damaged(run, capsys):
     assert _exit_code(["store", "verify", str(run)]) == 0
     said = capsys.readouterr()
     assert "cell" in said.out and "model" in said.out and "Nothing is damaged." in said.out
-    (model,) = (run / "store" / "model").rglob("*.safetensors")
+    model, *_ = (run / "store" / "model").rglob("*.safetensors")
     flip(model)
     for address in (run, run / "store", f"file://{run}/store"):
         assert _exit_code(["store", "verify", str(address)]) == 1
@@ -66,15 +48,14 @@ def test_what_is_damaged_is_set_aside_and_a_run_by_its_folder_makes_it_again(run
 
 
 def test_a_report_of_a_damaged_run_says_so_and_a_run_repairs_it(run, capsys):
-    (model,) = (run / "store" / "model").rglob("*.safetensors")
+    model, *_ = (run / "store" / "model").rglob("*.safetensors")
     before = (run / "results.csv").read_text()
     flip(model)
     assert _exit_code(["report", str(run)]) == 1
     said = capsys.readouterr()
     assert "missing" in said.err and "cells have no result" in said.err
     assert "missing" in (run / "results.csv").read_text()
-    arguments = [part.replace(";", ",") for part in SMALL.split()]
-    assert _exit_code(["run", *arguments, "--out", str(run)]) == 0
+    assert _exit_code(["run", *STUDY, "--out", str(run)]) == 0
     again = (run / "results.csv").read_text()
     assert [line.split(",")[:10] for line in again.splitlines()] == [
         line.split(",")[:10] for line in before.splitlines()

@@ -7,34 +7,32 @@ import signal
 
 import pytest
 
-STUDY = [
-    "--task",
-    "planted(size=8, classes=3, train=60, test=30)",
-    "--model",
-    "cnn-small(width=4)",
-    "--estimators",
-    "random,grad",
-    "--fractions",
-    "0.3,0.6",
-    "--seeds",
-    "2",
-    "--epochs",
-    "1",
-    "--protocols",
-    "roar",
-    "--jobs",
-    "1",
-]
+from tests.cli.conftest import STUDY
+
+COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
+"""Sequences that choose a colour; bold and dim are none."""
 
 
-def test_a_run_and_its_audit_show_a_bar_on_a_terminal_and_end_well(commands, tmp_path):
-    shown = commands.terminal(["run", *STUDY, "--out", "r"], tmp_path)
-    assert shown.code == 0, shown.plain
-    assert "Traceback" not in shown.plain
-    assert "8 cells, 8 of them new" in shown.plain
-    shown = commands.terminal(["audit", "r", "--audits", "variation", "--jobs", "1"], tmp_path)
-    assert shown.code == 0, shown.plain
-    assert "Traceback" not in shown.plain
+def test_a_run_shows_a_bar_and_colours_on_a_terminal_and_neither_elsewhere(commands, tmp_path):
+    """The run, the page of it again in other surroundings, and the error of a wrong command."""
+    for variables, term, given, coloured in (
+        ({}, "xterm-256color", ["run", *STUDY, "--out", "r"], True),
+        ({"NO_COLOR": "1"}, "xterm-256color", ["report", "r"], False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, "dumb", ["report", "r"], False),
+    ):
+        for arguments, code in ((given, 0), (["run", "--seeds", "x"], 2)):
+            shown = commands.terminal(arguments, tmp_path, term=term, variables=variables)
+            assert shown.code == code and "Traceback" not in shown.plain, shown.plain
+            assert bool(COLOURS.search(shown.text)) == coloured, (variables, term, shown.text)
+            assert term != "dumb" or "\x1b" not in shown.text
+            if given[0] == "run" and not code:
+                assert re.search(r"\d+/\d+ cells", shown.plain)
+                assert re.search(r"(\d+) cells, \1 of them new", shown.plain)
+    shown = commands.piped(["report", "r"], tmp_path, variables={"FORCE_COLOR": "1"})
+    assert shown.code == 0 and COLOURS.search(shown.text)
+    assert not re.search(r"\x1b\[\d*[A-K]|\x1b\[\?25", shown.text + shown.errors), "cursor movements in a pipe"
+    plain = commands.piped(["report", "r"], tmp_path)
+    assert plain.code == 0 and "\x1b" not in plain.text + plain.errors
 
 
 SMALL = ["--task", "planted(size=8, classes=3, train=60, test=150)", "--model", "cnn-small(width=4)"]
@@ -46,6 +44,7 @@ def slow(model, x, target):
 """
 
 
+@pytest.mark.slow
 def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_there_is_no_terminal(commands, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     given = ["score", *SMALL, "--limit", "140", "--plugin", "slow.py", "--estimators", "slow"]
@@ -69,9 +68,20 @@ def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_the
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (["run", *STUDY[:5], "random,slow", *STUDY[6:], "--out", "r"], "Finished cells are in r/store; the same"),
-        (["score", *SMALL, "--estimators", "random,slow", "--out", "s"], "Finished maps are in s/store; the same"),
-        (["explain", *SMALL, "--estimators", "random,slow", "--store", "e"], "Finished maps are in e; the same"),
+        (
+            ["run", *STUDY[:4], *STUDY[6:], "--estimators", "random,slow", "--out", "r"],
+            "Finished cells are in r/store; the same",
+        ),
+        pytest.param(
+            ["score", *SMALL, "--estimators", "random,slow", "--out", "s"],
+            "Finished maps are in s/store; the same",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["explain", *SMALL, "--estimators", "random,slow", "--store", "e"],
+            "Finished maps are in e; the same",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_ctrl_c_says_what_is_kept(commands, tmp_path, command, sentence):
@@ -84,6 +94,7 @@ def test_ctrl_c_says_what_is_kept(commands, tmp_path, command, sentence):
     assert "Traceback" not in shown.plain
 
 
+@pytest.mark.slow
 def test_ctrl_c_where_nothing_can_be_kept_says_so_and_the_second_one_ends_at_once(commands, tmp_path):
     (tmp_path / "slow.py").write_text(
         "import time\n"
@@ -99,35 +110,3 @@ def test_ctrl_c_where_nothing_can_be_kept_says_so_and_the_second_one_ends_at_onc
     shown = commands.terminal(given, tmp_path, keys=[("so far", "\x03")], timeout=50)
     assert shown.code == 130
     assert "Stopped. Nothing was kept." in shown.plain
-
-
-COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
-"""Sequences that choose a colour; bold and dim are none."""
-SMALL_RUN = [
-    *("run", "--task", "planted(size=8,classes=3,train=24,test=12)", "--model", "cnn-small(width=2)", "--seeds", "2"),
-    *("--estimators", "random,grad", "--protocols", "roar", "--fractions", "0.5", "--epochs", "1", "--jobs", "1"),
-]
-
-
-def test_colours_are_those_that_the_surrounding_wants(commands, tmp_path):
-    """A run with its bar and tables, the page of it again, and the error of a wrong command."""
-    for variables, term, given, coloured in (
-        ({}, "xterm-256color", [*SMALL_RUN, "--out", "r"], True),
-        ({"NO_COLOR": "1"}, "xterm-256color", [*SMALL_RUN, "--out", "n"], False),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, "xterm-256color", ["report", "r"], False),
-        ({}, "dumb", ["report", "r"], False),
-    ):
-        for arguments, code in ((given, 0), (["run", "--seeds", "x"], 2)):
-            shown = commands.terminal(arguments, tmp_path, term=term, variables=variables)
-            assert shown.code == code, shown.plain
-            assert bool(COLOURS.search(shown.text)) == coloured, (variables, term, shown.text)
-            assert term != "dumb" or "\x1b" not in shown.text
-
-
-def test_a_pipe_that_wants_colours_gets_them_without_lines_drawn_again(commands, tmp_path):
-    shown = commands.piped([*SMALL_RUN, "--out", "r"], tmp_path, variables={"FORCE_COLOR": "1"})
-    assert shown.code == 0, shown.errors
-    assert COLOURS.search(shown.text)
-    assert not re.search(r"\x1b\[\d*[A-K]|\x1b\[\?25", shown.text + shown.errors), "cursor movements in a pipe"
-    plain = commands.piped(["report", "r"], tmp_path)
-    assert plain.code == 0 and "\x1b" not in plain.text + plain.errors
