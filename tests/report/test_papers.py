@@ -154,9 +154,10 @@ def test_song_s_differences_are_filtered_minus_plain(song):
     tables = exhibits(song, "song2023")["roar-differences"].figure.plots
     assert [t.title for t in tables] == ["30\u00a0% removed", "50\u00a0% removed"]
     assert tables[1].rows == ("sq(grad)", "sq(grad_cam)")
-    assert tables[1].columns == ("plain", "gaussian", "max")
-    assert tables[1].words[0] == ("70.0", "−15.0", "−10.0")
-    assert tables[1].words[1] == ("50.0", "0.0", "–")
+    assert tables[1].columns == ("plain", "max", "gaussian")  # in the order and colours of the paper
+    assert tables[1].scale == "changes"
+    assert tables[1].words[0] == ("70.0", "−10.0", "−15.0")
+    assert tables[1].words[1] == ("50.0", "–", "0.0")
     title = exhibits(song, "song2023")["roar-differences"].title
     assert "in 2 of 2 cases with the gaussian filter" in title
 
@@ -184,12 +185,15 @@ def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
     assert one.table.rows[1][1] == "0.83 to 0.96"
 
 
-def test_song_s_trajectories_go_from_plain_over_max_to_gaussian(song):
-    window = exhibits(song, "song2023")["trajectories"].figure.plots[1]
-    grad = next(s for s in window.series if s.label == "sq(grad)")
-    assert grad.x == pytest.approx((0.6, 0.4, 0.3), abs=1e-3)
-    assert grad.y == pytest.approx((0.7, 0.6, 0.55))
-    title = exhibits(song, "song2023")["trajectories"].title
+def test_song_s_trajectories_have_a_plot_per_estimator_and_a_line_per_filter(song):
+    grad, cam = exhibits(song, "song2023")["trajectories-maps"].figure.plots
+    assert (grad.title, cam.title) == ("sq(grad)", "sq(grad_cam)")
+    lines = {line.label: line for line in grad.series}
+    assert list(lines) == ["plain", "max", "gaussian"]
+    assert [lines[kind].x[1] for kind in lines] == pytest.approx((0.6, 0.4, 0.3), abs=1e-3)
+    assert [lines[kind].y[1] for kind in lines] == pytest.approx((0.7, 0.6, 0.55))
+    assert lines["plain"].names == ("30\u00a0%", "50\u00a0%")
+    title = exhibits(song, "song2023")["trajectories-maps"].title
     assert title.endswith("both fall in 4 of 4 cases, Grad-CAM apart")  # two filters at two rates
 
 

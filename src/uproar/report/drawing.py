@@ -280,9 +280,9 @@ def _lines(axes: Axes, chart: Chart) -> None:
         points = _mark(series=clean(series.label), tips=_tips(series, chart, shown))
         x = [series.x[i] for i in shown]
         axes.plot(x, y[shown], **{**style, "linestyle": "none"}, zorder=above, gid=points)
-        if chart.path and shown and shown[0] == 0:
-            ring: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none", "linestyle": "none", "gid": mark}
-            axes.plot(x[0], y[0], marker="o", color=series.style.light, **ring)
+        for i in shown if chart.named else ():
+            at: dict[str, Any] = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center", "fontsize": 6}
+            axes.annotate(series.names[i], (series.x[i], y[i]), color=series.style.light, **at)
 
 
 def _points(axes: Axes, chart: Chart) -> None:

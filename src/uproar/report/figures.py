@@ -125,8 +125,8 @@ class Chart:
     level_label: str = ""
     fit: tuple[tuple[float, float], tuple[float, float]] | None = None
     """Two points of the line through all, x then y."""
-    path: bool = False
-    """Whether lines lead from one point to another; the first has a ring."""
+    named: bool = False
+    """Whether the names of points stand above them."""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from uproar.metrics.registry import metrics, read_metric
 from uproar.papers.evidence import ClaimEvidence, without_options
 from uproar.papers.exhibits import exhibit, exhibits
 from uproar.registry import Registry
-from uproar.report.drawing import draw
-from uproar.report.figures import Chart, Figure, Pictures, Series, Style, limits_of, numbers, styles
-from uproar.report.formatting import LEVEL, NOTHING, known, percent, points, slug
+from uproar.report.drawing import draw, map_colours, scaled_map
+from uproar.report.figures import Chart, Figure, PictureRow, Pictures, Series, Style, Tile, limits_of, numbers, styles
+from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points, slug
 from uproar.report.score_report import metric_curves
 from uproar.report.study_figures import audit_figure, estimator_styles, mean_at, picture_figures, series_of
 from uproar.results.study import Results
@@ -142,8 +142,12 @@ def read_figures(paper: str, functions: Mapping[str, Any]) -> None:
 def figures_of_papers(
     source: FigureSource, papers: Sequence[str]
 ) -> tuple[tuple[PaperFigure, ...], tuple[UndrawnFigure, ...]]:
-    """The figures of some papers as far as the study can draw them, and what it cannot."""
-    drawn, undrawn = [], []
+    """The figures of some papers as far as the study can draw them, and what it cannot.
+
+    Figures of a paper that differ in their data alone are one here.
+    """
+    drawn: dict[str, PaperFigure] = {}
+    undrawn = []
     for entry in sorted(figures.values(), key=lambda entry: entry.facts["order"]):
         key, place = entry.facts["paper"], entry.facts["place"]
         if key not in papers:
@@ -155,13 +159,11 @@ def figures_of_papers(
             undrawn.append(UndrawnFigure(paper, place, one_line(error)))
             continue
         name = f"paper-{key}-{made.name}"
-        figure = (
-            None
-            if made.figure is None
-            else replace(made.figure, name=name, title=f"{made.title} ({paper}, {place})", reading=made.reading)
-        )
-        drawn.append(replace(made, name=name, figure=figure, paper=paper, place=place))
-    return tuple(drawn), tuple(undrawn)
+        place = f"{drawn[name].place}, {place}" if name in drawn else place
+        title = f"{made.title} ({paper}, {place})"
+        figure = made.figure and replace(made.figure, name=name, title=title, reading=made.reading)
+        drawn[name] = replace(made, name=name, figure=figure, paper=paper, place=place)
+    return tuple(drawn.values()), tuple(undrawn)
 
 
 def exhibit_files(results: Results, paper: str, place: str) -> dict[str, bytes]:
@@ -196,6 +198,26 @@ def exhibit_files(results: Results, paper: str, place: str) -> dict[str, bytes]:
             frame = pd.DataFrame(list(one.table.rows), columns=list(one.table.heads))
             files[f"{stem}.csv"] = frame.to_csv(index=False).encode()
     return files
+
+
+# maps
+
+
+def map_pictures(source: FigureSource, names: Mapping[str, str]) -> Pictures:
+    """Images in rows, with their maps by some estimators in columns; `names` are theirs in the paper."""
+    labels = {source.label(wanted): label for wanted, label in names.items() if source.evidence.available([wanted])}
+    rows = [
+        PictureRow(
+            clean(picture.title),
+            tuple(Tile(map_colours(scaled_map(picture.maps[name]))) for name in labels),
+            picture.image,
+        )
+        for picture in source.view.pictures
+        if set(labels) <= set(picture.maps)
+    ]
+    if not rows or not labels:
+        raise NotApplicable("the study has no maps of its estimators")
+    return Pictures(tuple(labels.values()), tuple(rows))
 
 
 # curves of metrics

@@ -536,7 +536,7 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
             a = bench.rankings.test_map(chain, seed, row)
             if a is not None:
                 maps[chain.name] = a
-    if not changed:
+    if not changed and not maps:
         return None
     title = f"test image {row}: {title_of(bench.task, test.labels[row])}"
     item = bench.store.find("model", bench.keys.model(seed))

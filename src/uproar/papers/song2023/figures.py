@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,17 +12,31 @@ from uproar.papers.claims import if_applicable
 from uproar.papers.evidence import without_options
 from uproar.papers.measures import ROAR
 from uproar.papers.song2023.measures import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
-from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, number_or_none, share_limits, styles
+from uproar.report.figures import (
+    HUES,
+    Chart,
+    Figure,
+    HeatMap,
+    PictureRow,
+    Pictures,
+    Series,
+    Style,
+    least_squares,
+    number_or_none,
+    numbers,
+    share_limits,
+    styles,
+)
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
-    Draw,
     FigureSource,
     PaperFigure,
+    map_pictures,
     over_replicates,
-    paper_figure,
     plain,
+    read_figures,
     share,
 )
 from uproar.report.study_figures import x_label
@@ -29,7 +44,7 @@ from uproar.statistics.design import BASELINE
 from uproar.wording import series
 
 PAPER = "song2023"
-ROAD, FILTERS = "road", ("gaussian", "max")
+ROAD, FILTERS = "road", ("max", "gaussian")
 PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
 BLOCKS_PUBLISHED = {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0533}
 """CUB-200, ResNet-50."""
@@ -38,7 +53,6 @@ BLOCKS_PUBLISHED = {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0
 # Table 1
 
 
-@paper_figure(PAPER, "Table 1")
 def blocks(source: FigureSource) -> PaperFigure:
     """Random blocks beside random pixels, as published and here."""
     block = next(iter(source.evidence.available(reversed(BLOCKS), ROAR)), BLOCKS[0])
@@ -117,7 +131,9 @@ def _difference_tables(
             values.append((None, *(number_or_none(gap) for gap in gaps.values())))
             words.append((f"{100 * before:.1f}", *(points(gap) for gap in gaps.values())))
         tables.append(
-            HeatMap(f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), tuple(values), tuple(words))
+            HeatMap(
+                f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), tuple(values), tuple(words), "changes"
+            )
         )
     return tuple(tables), changes
 
@@ -132,12 +148,11 @@ def _filters_title(changes: dict[str, list[float]], where: str) -> str:
 
 
 _READING = (
-    "Accuracy in percent without a filter, and what a filter adds or takes, in points. Blue: less accuracy, which the "
-    "benchmark counts as a better explanation; red: more."
+    "Accuracy in percent without a filter, and what a filter adds or takes, in points. Magenta: less accuracy, which "
+    "the benchmark counts as a better explanation; cyan: more."
 )
 
 
-@paper_figure(PAPER, "Figure 4")
 def roar_differences(source: FigureSource) -> PaperFigure:
     """What filters change under ROAR."""
     rates = [t for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0]
@@ -150,7 +165,6 @@ def roar_differences(source: FigureSource) -> PaperFigure:
     return _differences(accuracy, list(label), rates, "roar", "ROAR")
 
 
-@paper_figure(PAPER, "Figure 5")
 def road_differences(source: FigureSource) -> PaperFigure:
     """What filters change under ROAD."""
     curves = source.curves.get(source.evidence.metric(ROAD))
@@ -179,87 +193,81 @@ def _differences(
 # Figures 6 to 10
 
 
-@paper_figure(PAPER, "Figures 6, 8 and 9")
-def trajectories(source: FigureSource) -> PaperFigure:
-    """Total variation and accuracy of an estimator, from plain to filtered, a plot per rate."""
-    variation = variation_by_name(source.evidence)
-    names = source.evidence.available(variation, ROAR)
-    rows = _filtered(names)
-    if not rows:
-        raise NotApplicable("no estimator has a filtered form under ROAR")
-    charts = []
-    for t in (t for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0):
-        lines = [_trajectory(source, variation, names, name, t) for name in rows]
-        charts.append(
-            Chart(
-                f"{percent(t, 0)} removed",
-                tuple(lines),
-                "total variation of maps",
-                "test accuracy",
-                share_limits(lines, None),
-                percent=(False, True),
-                path=True,
-            )
-        )
-    steps = [
-        (x - s.x[0], y - s.y[0])
-        for chart in charts
-        for s in chart.series
-        if "grad_cam" not in s.label and s.y[0] is not None
-        for x, y in zip(s.x[1:], s.y[1:], strict=True)
-        if y is not None
-    ]
-    both = sum(dx < 0 and dy < 0 for dx, dy in steps)
+def trajectories(source: FigureSource, of: Of) -> PaperFigure:
+    """Total variation and accuracy of an estimator plain, max-filtered and Gaussian-filtered, a plot per estimator.
+
+    Every point is a rate: variation is that of the masks of the pixels removed at this rate, or that of the maps.
+    """
+    variation: dict[float, dict[str, float]] = {}
+    for t in (float(t) for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0):
+        with contextlib.suppress(NotApplicable):
+            variation[t] = variation_by_name(source.evidence, of, t)
+    names = source.evidence.available(next(iter(variation.values()), {}), ROAR)
+    charts, both, steps = [], 0, 0
+    for name in _filtered(names):
+        reached: dict[str, list[tuple[float, float]]] = {}
+        for kind, form in _forms(name).items():
+            if form in names:
+                label = source.label(form, ROAR)
+                reached[kind] = [(variation[t][form], source.accuracy(ROAR, label, t)) for t in variation]
+        lines = []
+        for kind, path in reached.items():
+            x, y = zip(*path, strict=True)
+            gaps, at = (None,) * len(path), tuple(percent(t, 0) for t in variation)
+            lines.append(Series(kind, STYLES[kind], x, numbers(y), gaps, gaps, names=at))
+            if kind != "plain" and "grad_cam" not in name:
+                moves = [(x1 - x0, y1 - y0) for (x0, y0), (x1, y1) in zip(reached["plain"], path, strict=True)]
+                both, steps = both + sum(dx < 0 and dy < 0 for dx, dy in moves), steps + len(moves)
+        axes, limits = (f"total variation of {of}", "test accuracy"), share_limits(lines, None)
+        charts.append(Chart(source.label(name, ROAR), tuple(lines), *axes, limits, percent=(False, True), named=True))
+    if not charts:
+        raise NotApplicable(f"no estimator has the total variation of {of} plain and filtered, and ROAR")
     title = (
-        f"From plain to filtered maps, total variation and accuracy both fall in {both} of {len(steps)} cases, "
+        f"From plain to filtered maps, total variation of {of} and accuracy both fall in {both} of {steps} cases, "
         "Grad-CAM apart"
     )
     reading = (
-        "Each line goes from the plain map (ring) over the max filter to the Gaussian one; down and to the left is "
-        "what the paper saw."
+        f"A plot per estimator, a line per filter, a point per rate: {listed([percent(t, 0) for t in variation])} "
+        "removed, from top to bottom where accuracy falls. The paper saw filtered lines further left and lower."
     )
-    return PaperFigure("trajectories", title, reading, Figure(tuple(charts), 3))
+    return PaperFigure(f"trajectories-{of}", title, reading, Figure(tuple(charts), 3))
 
 
-def _trajectory(source: FigureSource, variation: dict[str, float], names: Sequence[str], name: str, t: float) -> Series:
-    steps = [n for n in (name, f"max({name})", f"gaussian({name})") if n in names]
-    reached = [source.accuracy(ROAR, source.label(n, ROAR), t) for n in steps]
-    label, none = source.label(name, ROAR), (None,) * len(steps)
-    return Series(
-        label,
-        replace(source.style(label), dash="solid"),
-        tuple(variation[n] for n in steps),
-        tuple(number_or_none(v) for v in reached),
-        none,
-        none,
-        (1,) * len(steps),
-    )
+STYLES = {
+    kind: Style(*hues, "solid", marker)
+    for kind, hues, marker in zip(("plain", "max", "gaussian"), HUES, ("circle", "diamond", "square"), strict=False)
+}
 
 
-def _scatter(squared: bool, of: Of, published: str) -> Draw:
+def _forms(name: str) -> dict[str, str]:
+    """An estimator plain and filtered, by filter.
+
+    >>> _forms("grad")
+    {'plain': 'grad', 'max': 'max(grad)', 'gaussian': 'gaussian(grad)'}
+    """
+    return {"plain": name, "max": f"max({name})", "gaussian": f"gaussian({name})"}
+
+
+def scatter(source: FigureSource, squared: bool, of: Of, published: str) -> PaperFigure:
     """Accuracy over the total variation of maps or masks, a plot per rate."""
     kind = f"{of} of squared estimators" if squared else f"{of} of estimators that are not squared"
-
-    def draw(source: FigureSource) -> PaperFigure:
-        lines = variation_lines(source.evidence, squared, of)
-        if not lines:
-            raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
-        effects = sorted(line.r2.interval.value for line in lines.values())
-        ends = dict.fromkeys(f"{v:.2f}".replace("-", "−") for v in (effects[0], effects[-1]))
-        title = (
-            f"A line over the total variation of {kind} has R² {' to '.join(ends)} for accuracy under ROAR; published: "
-            f"{published}"
-        )
-        apart = list(dict.fromkeys(n for line in lines.values() for n in line.excluded))
-        reading = (
-            "One point per unfiltered estimator, and the line of least squares. Left is smoother, down is better under "
-            f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
-        )
-        charts = tuple(_cloud(source, t, line, of) for t, line in lines.items())
-        name = f"variation-{of}-squared" if squared else f"variation-{of}"
-        return PaperFigure(name, title, reading, Figure(charts, 3), _explained(lines, published))
-
-    return draw
+    lines = variation_lines(source.evidence, squared, of)
+    if not lines:
+        raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
+    effects = sorted(line.r2.interval.value for line in lines.values())
+    ends = dict.fromkeys(f"{v:.2f}".replace("-", "−") for v in (effects[0], effects[-1]))
+    title = (
+        f"A line over the total variation of {kind} has R² {' to '.join(ends)} for accuracy under ROAR; published: "
+        f"{published}"
+    )
+    apart = list(dict.fromkeys(n for line in lines.values() for n in line.excluded))
+    reading = (
+        "One point per unfiltered estimator, and the line of least squares. Left is smoother, down is better under "
+        f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
+    )
+    charts = tuple(_cloud(source, t, line, of) for t, line in lines.items())
+    name = f"variation-{of}-squared" if squared else f"variation-{of}"
+    return PaperFigure(name, title, reading, Figure(charts, 3), _explained(lines, published))
 
 
 def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
@@ -289,7 +297,32 @@ def _explained(lines: dict[float, Line], published: str) -> ComparisonTable:
     return ComparisonTable(("R² of the line", "published", "here", "replicates"), rows, note)
 
 
-paper_figure(PAPER, "Figure 7")(_scatter(True, "maps", "0.83 to 0.96"))
-paper_figure(PAPER, "Figure 7, by masks")(_scatter(True, "masks", "0.83 to 0.96"))
-paper_figure(PAPER, "Figure 10")(_scatter(False, "maps", "similar (figure)"))
-paper_figure(PAPER, "Figure 10, by masks")(_scatter(False, "masks", "similar (figure)"))
+# Figures 2 and 3
+
+
+def processed_maps(source: FigureSource) -> PaperFigure:
+    """The map of the input gradient plain, max-filtered and Gaussian-filtered."""
+    base = next(iter(source.evidence.available(("sq(grad)", "grad"))), "grad")
+    plot = map_pictures(source, {form: kind for kind, form in _forms(base).items()})
+    title = f"The map of {source.label(base)} before and after filters that know nothing of the network"
+    reading = "Rows: test images; columns: the image, its map, and the map after a filter. Red counts for the class."
+    return PaperFigure("processed-maps", title, reading, Figure((plot,), 1))
+
+
+def random_masks(source: FigureSource) -> PaperFigure:
+    """One image without random pixels and without a random block of the same size, a rate a row."""
+    figure = next((figure for figure in source.pictures if figure.subject == ROAR), None)
+    block = next(iter(source.evidence.available(reversed(BLOCKS), ROAR)), "")
+    if figure is None or not block:
+        raise NotApplicable("the study has no pictures of random pixels and of random blocks")
+    (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
+    rows = {row.label: row for row in plot.rows}
+    names = {BASELINE: "PixelRandom", source.label(block, ROAR): "BlockRandom"}
+    columns = zip(*(rows[name].tiles for name in names), strict=True)
+    turned = tuple(PictureRow(head, tiles) for head, tiles in zip(plot.heads, columns, strict=True))
+    shown = replace(plot, heads=tuple(names.values()), rows=turned, x_label="")
+    title = "Random pixels leave the outline of an image, a random block takes part of it away"
+    return PaperFigure("random-masks", title, figure.reading, replace(figure, plots=(shown,)))
+
+
+read_figures(PAPER, globals())
