@@ -274,21 +274,12 @@ class Pictures(Source):
     What tells a set from another is what its files hold, in order, and the crop: not where the files are.
     """
 
-    def __init__(
-        self,
-        paths: Iterable[str | Path],
-        size: int,
-        *,
-        shorter: int = 0,
-        threads: int | None = None,
-        cache: bool = True,
-    ) -> None:
+    def __init__(self, paths: Iterable[str | Path], size: int, *, shorter: int = 0, threads: int | None = None) -> None:
         self.paths = tuple(os.fspath(path) for path in paths)
         if not self.paths:
             raise BadInput("There are no pictures: give at least one.")
         self.crop = CentreCrop(size, shorter)
         self.threads = threads or min(4, os.cpu_count() or 1)
-        self.cache = cache
         self._pixels: PixelCache | None = None
         self._stamp = ""
 
@@ -299,7 +290,7 @@ class Pictures(Source):
     def take(self, rows: Tensor) -> Pictures:
         """Some of the pictures."""
         chosen = [self.paths[i] for i in row_numbers(rows, len(self)).tolist()]
-        return Pictures(chosen, self.crop.size, shorter=self.crop.shorter, threads=self.threads, cache=self.cache)
+        return Pictures(chosen, self.crop.size, shorter=self.crop.shorter, threads=self.threads)
 
     def read(self, rows: Tensor) -> Tensor:
         if self._pixels is None:
@@ -321,7 +312,7 @@ class Pictures(Source):
 
     def _kept(self, kind: str) -> Path | None:
         """Where something about these files is kept."""
-        folder = cache_folder() if self.cache else None
+        folder = cache_folder()
         return None if folder is None else folder / "pictures" / f"{self.stamp()}.{kind}"
 
     def stamp(self) -> str:

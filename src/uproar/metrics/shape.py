@@ -14,9 +14,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.metrics.changes import Batch
+from uproar.metrics.changes import BY_VALUE, Batch
 from uproar.metrics.registry import Responses, metric
-from uproar.removal.order import ranks, removed_at, tie_share
+from uproar.removal.order import removed_at, tie_share
 from uproar.types import Maps
 
 Sign = Literal["relu", "abs"]
@@ -102,11 +102,9 @@ def removed_variation(batch: Batch, *, fraction: Fraction = 0.3, split: Of = "te
     Only the order of the pixels counts. `tied` is the share of pixels that are equal across the cut, where the
     tie-break decides.
     """
-    a, finite = _finite(batch.maps)
-    scores = a.flatten(1)
-    gone = removed_at(ranks(scores, batch.draws), fraction, a.shape[1:])
-    tied = tie_share(scores, [fraction])[:, 0]
-    return {"value": where_defined(variation(gone.double()), finite), "tied": tied}
+    gone = removed_at(batch.places(BY_VALUE), fraction, batch.maps.shape[1:])
+    tied = tie_share(batch.finite.flatten(1), [fraction])[:, 0]
+    return {"value": where_defined(variation(gone.double()), batch.usable), "tied": tied}
 
 
 GRID = torch.linspace(0, 1, 100, dtype=torch.float64)

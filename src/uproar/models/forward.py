@@ -250,8 +250,8 @@ GivenInputs = Mapping[str, Any] | Sequence[Any] | None
 class HeldInputs:
     """The inputs of a model beside the images, of which there are so many."""
 
-    positional: tuple[Any, ...]
-    named: dict[str, Any]
+    values: dict[int | str, Any]
+    """By place behind the images, or by the name of the argument."""
     images: int
     image: int | None = None
     """The image that is asked about, where inputs belong to images."""
@@ -259,47 +259,40 @@ class HeldInputs:
     @classmethod
     def of(cls, given: Any, images: int, image: int | None = None) -> HeldInputs:
         """The inputs as they were given, refused where they are none."""
-        if isinstance(given, Mapping):
-            return cls((), {name: plain(value) for name, value in given.items()}, images, image)
-        if isinstance(given, Tensor | str) or not isinstance(given, Sequence):
+        if isinstance(given, Tensor | str) or not isinstance(given, Mapping | Sequence):
             raise BadInput(
                 "inputs= are the model's inputs beside the images, by name ({'age': ages}) or in order ([ages]), not "
                 f"{type(given).__name__}."
             )
-        return cls(tuple(map(plain, given)), {}, images, image)
+        pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
+        return cls({place: plain(value) for place, value in pairs}, images, image)
 
     @property
     def by_image(self) -> bool:
         """Whether some belong to single images."""
-        return any(self._rows(value) == self.images > 1 for value in (*self.positional, *self.named.values()))
+        return any(_rows(value) == self.images > 1 for value in self.values.values())
 
-    def beside(self, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def beside(self, count: int) -> dict[int | str, Any]:
         """What the model gets beside `count` images, which are versions of one image where inputs belong to images."""
-        return (
-            tuple(self._for(value, count) for value in self.positional),
-            {name: self._for(value, count) for name, value in self.named.items()},
-        )
-
-    def _for(self, value: Any, count: int) -> Any:
-        rows = self._rows(value)
-        if rows == self.images > 1:
-            if self.image is None:
-                raise BadInput("An input that belongs to single images was asked for without saying of which image.")
-            value, rows = value[self.image : self.image + 1], 1
-        return value.expand(count, *value.shape[1:]) if rows == 1 else value
-
-    def _rows(self, value: Any) -> int | None:
-        return len(value) if isinstance(value, Tensor) and value.dim() else None
+        values = {}
+        for place, value in self.values.items():
+            rows = _rows(value)
+            if rows == self.images > 1:
+                if self.image is None:
+                    raise BadInput("An input that belongs to single images was asked for without saying of which.")
+                value, rows = value[self.image : self.image + 1], 1
+            values[place] = value.expand(count, *value.shape[1:]) if rows == 1 else value
+        return values
 
     @property
     def odd(self) -> list[str]:
         """Which have neither one row nor one for each image: right only for a model that takes them as they are."""
-        by_name = {**{str(place): value for place, value in enumerate(self.positional)}, **self.named}
-        return [
-            f"{name!r} has {rows}"
-            for name, value in by_name.items()
-            if (rows := self._rows(value)) not in (None, 1, self.images)
-        ]
+        rows = {str(place): _rows(value) for place, value in self.values.items()}
+        return [f"{place!r} has {count}" for place, count in rows.items() if count not in (None, 1, self.images)]
+
+
+def _rows(value: Any) -> int | None:
+    return len(value) if isinstance(value, Tensor) and value.dim() else None
 
 
 @contextmanager
@@ -312,8 +305,9 @@ def holding(model: nn.Module, held: HeldInputs | None) -> Iterator[None]:
     def add(
         _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        positional, more = held.beside(len(given[0]))
-        return (*given, *positional), {**named, **more}
+        values = held.beside(len(given[0]))
+        positional = [value for place, value in values.items() if isinstance(place, int)]
+        return (*given, *positional), {**named, **{n: value for n, value in values.items() if isinstance(n, str)}}
 
     hook = model.register_forward_pre_hook(add, with_kwargs=True)
     try:

@@ -207,12 +207,9 @@ TEETH, STEEP = 0.02, 8.0
 """Width and slope of the teeth of the shattered rule."""
 
 
-def _zigzag() -> list[Unit]:
-    """Teeth between 0 and 1.2: the slope changes its sign every `TEETH`, the height stays below TEETH·STEEP."""
-    turns = [2 * STEEP * (-1) ** i for i in range(1, 60)]
-    return [((1.0,), -TEETH * i, step) for i, step in enumerate([STEEP, *turns])]
-
-
+_TURNS = [STEEP, *(2 * STEEP * (-1) ** i for i in range(1, 60))]
+_ZIGZAG: list[Unit] = [((1.0,), -TEETH * i, turn) for i, turn in enumerate(_TURNS)]
+"""Teeth between 0 and 1.2: the slope changes its sign every `TEETH`, the height stays below TEETH·STEEP."""
 _STEP: list[Unit] = [((4.0,), -1.0, 1.0), ((4.0,), -2.0, -1.0)]
 """0 up to a quarter, 1 from a half on: flat wherever a part is missing or there."""
 
@@ -222,7 +219,7 @@ UNITS: dict[str, list[Unit]] = {
     "not": [((-1,), 1, 1)],
     "xor": [((1, -1), 0, 1), ((-1, 1), 0, 1)],
     "saturating": _STEP,
-    "shattered": [((1.0,), 0, 1), *_zigzag()],
+    "shattered": [((1.0,), 0, 1), *_ZIGZAG],
 }
 LINEAR = (2.0, 1.0, -2.0)
 
@@ -248,25 +245,19 @@ def hand_set(
     averages = nn.Conv2d(channels, 1, side, side)
     nn.init.constant_(averages.weight, 1 / (channels * side**2 * (bright - dark)))
     nn.init.constant_(averages.bias, -dark / (bright - dark))  # type: ignore[arg-type]
-    layers = [_linear(LINEAR)] if rule == "linear" else _hidden(UNITS[rule])
-    return nn.Sequential(averages, nn.Flatten(), *layers).requires_grad_(False)
-
-
-def _linear(weights: Sequence[float]) -> nn.Linear:
-    layer = nn.Linear(GRID**2, 2)
-    layer.weight.data = torch.stack([torch.zeros(GRID**2), GAIN * _spread(weights)])
-    layer.bias.data = torch.tensor([0.0, -GAIN / 2])
-    return layer
-
-
-def _hidden(units: Sequence[Unit]) -> list[nn.Module]:
+    if rule == "linear":
+        first = nn.Linear(GRID**2, 2)
+        first.weight.data = torch.stack([torch.zeros(GRID**2), GAIN * _spread(LINEAR)])
+        first.bias.data = torch.tensor([0.0, -GAIN / 2])
+        return nn.Sequential(averages, nn.Flatten(), first).requires_grad_(False)
+    units = UNITS[rule]
     first, second = nn.Linear(GRID**2, len(units)), nn.Linear(len(units), 2)
     first.weight.data = torch.stack([_spread(weights) for weights, _, _ in units])
     first.bias.data = torch.tensor([float(bias) for _, bias, _ in units])
     out = GAIN * torch.tensor([float(adds) for _, _, adds in units])
     second.weight.data = torch.stack([torch.zeros_like(out), out])
     second.bias.data = torch.tensor([0.0, -GAIN / 2])
-    return [first, nn.ReLU(), second]
+    return nn.Sequential(averages, nn.Flatten(), first, nn.ReLU(), second).requires_grad_(False)
 
 
 def _spread(weights: Sequence[float]) -> Tensor:
