@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
+from torch import nn
 
 from tests.metrics.looking import batch_of, part, value
 from tests.metrics.looking import run as responses
@@ -12,8 +15,10 @@ from uproar.data import load
 from uproar.data.task import box_pixels
 from uproar.errors import BadShape, NotApplicable
 from uproar.expression import Call
-from uproar.metrics import localisation
+from uproar.metrics import Batch, localisation
+from uproar.metrics.localisation import grid_pointing
 from uproar.metrics.probe import evaluate
+from uproar.seeds import Draws
 
 NAMES = [
     "pointing_game",
@@ -243,3 +248,31 @@ def test_an_image_does_not_depend_on_its_batch(name):
 def test_truth_of_another_size_is_refused():
     with pytest.raises(BadShape, match="must be alike"):
         value("iou", batch_of(torch.rand(2, 4, 4), torch.ones(2, 4, 5, dtype=torch.bool)))
+
+
+def values(maps, boxed):
+    n = len(maps)
+    x = torch.zeros(n, 1, *maps.shape[1:])
+    batch = Batch(nn.Identity(), x, torch.zeros(n, dtype=torch.long), maps, torch.zeros(n, 2), Draws.of(0, n))
+    return grid_pointing(Batch(**{**vars(batch), "truth": boxed, "boxed": boxed}))
+
+
+def test_the_share_counts_positive_relevance_and_an_empty_map_gets_nothing():
+    cell = torch.zeros(4, 4, dtype=torch.bool)
+    cell[:2, 2:] = True
+    right, wrong, nothing, tiny, broken = torch.zeros(5, 4, 4).unbind()
+    right[0, 2], right[3, 0] = 3.0, -9.0  # negative relevance elsewhere is no evidence for the class
+    wrong[0, 2], wrong[3, 3] = 1.0, 3.0
+    tiny[0, 2] = 5e-8
+    broken[0, 0] = math.nan
+    responses = values(torch.stack([right, wrong, nothing, tiny, broken]), cell.expand(5, 4, 4))
+    assert responses["value"][:4].tolist() == [1.0, 0.25, 0.0, 0.0]
+    assert math.isnan(responses["value"][4])
+    assert bool((responses["chance"] == 0.25).all())
+
+
+def test_a_random_map_gets_one_in_k_squared():
+    maps = torch.rand(400, 6, 6, generator=torch.Generator().manual_seed(0))
+    cell = torch.zeros(6, 6, dtype=torch.bool)
+    cell[:2, :2] = True
+    assert abs(values(maps, cell.expand(400, 6, 6))["value"].mean() - 1 / 9) < 0.01

@@ -17,7 +17,7 @@ def task():
     return load("planted(size=12, channels=3, train=16, test=8)")
 
 
-OWN_TASKS = {"hand-set", "disconnected"}  # fit tasks of their own alone: test_hand_set.py, data/test_grids.py
+OWN_TASKS = {"hand-set", "disconnected"}  # fit tasks of their own alone: test_small.py, data/test_derived_tasks.py
 NARROW = [f"{name}(width=8)" for name in sorted(set(models) - OWN_TASKS)]
 
 

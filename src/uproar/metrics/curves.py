@@ -164,7 +164,7 @@ TOLERANCE = 0.004
 """Area that an interval may hide before it is halved."""
 
 
-def adaptive_curve(
+def follow(
     batch: Batch,
     outputs: Outputs,
     cuts: Cuts,
@@ -222,9 +222,12 @@ def _interpolated(values: Tensor, place: Tensor) -> Tensor:
     return whole
 
 
-def _adaptive_responses(
-    batch: Batch, fractions: Sequence[float], values: Tensor, shown: Tensor, every: int
-) -> Responses:
+def expected_forwards(steps: int | str = 0, points: str = "all", **_: Any) -> float:
+    """Images that an adaptive curve takes beside those that it asks for, about."""
+    return 10.0 if steps == "adaptive" else 8.0 if points == "adaptive" else 0.0
+
+
+def _curve_responses(batch: Batch, fractions: Sequence[float], values: Tensor, shown: Tensor, every: int) -> Responses:
     """Curves and the areas under them; of adaptive ones also how many images they took."""
     responses = {"value": only(batch.usable, area_of(fractions, values)), "curve": values}
     return responses if every == 1 else {**responses, SHOWN: shown}
@@ -253,11 +256,6 @@ def steps_axis(shape: Sequence[int], *, steps: int | str, **_: Any) -> list[floa
     return [i / total for i in range(total + 1)]
 
 
-def _expected_steps(*, steps: int | str, **_: Any) -> float:
-    """Images that an adaptive curve takes beside its coarse curve, about."""
-    return 10.0 if steps == "adaptive" else 0.0
-
-
 def _cuts(
     shape: Sequence[int],
     side: Side,
@@ -277,23 +275,20 @@ def _cuts(
     return Cuts(side, tuple(gone), fill, order, repeats_of(fill, repeats))
 
 
-def _every(steps: int | str) -> int:
-    return EACH if steps == "adaptive" else 1
-
-
 def _points(side: Side) -> Callable[..., Points]:
     def points(shape: Sequence[int], **options: Any) -> Points:
-        return _cuts(shape, side, every=_every(options["steps"]), **options).points(shape[1] * shape[2])
+        every = EACH if options["steps"] == "adaptive" else 1
+        return _cuts(shape, side, every=every, **options).points(shape[1] * shape[2])
 
     return points
 
 
 def _followed(batch: Batch, outputs: Outputs, side: Side, **options: Any) -> Responses:
     """Curve and area with equal steps, or adaptively."""
-    shape, every = tuple(batch.x.shape[1:]), _every(options["steps"])
+    shape, every = tuple(batch.x.shape[1:]), EACH if options["steps"] == "adaptive" else 1
     axis = steps_axis(shape, **options)
-    values, shown = adaptive_curve(batch, outputs, _cuts(shape, side, **options), axis, every, "probability")
-    return _adaptive_responses(batch, axis, values, shown, every)
+    values, shown = follow(batch, outputs, _cuts(shape, side, **options), axis, every, "probability")
+    return _curve_responses(batch, axis, values, shown, every)
 
 
 @declare(
@@ -302,7 +297,7 @@ def _followed(batch: Batch, outputs: Outputs, side: Side, **options: Any) -> Res
     paper=RISE,
     kinds=KINDS,
     asks=flat(_points("most")),
-    forwards=_expected_steps,
+    forwards=expected_forwards,
     axis=of_pixels(steps_axis, "deleted"),
 )
 def deletion(
@@ -330,7 +325,7 @@ def deletion(
     paper=RISE,
     kinds=KINDS,
     asks=flat(_points("least")),
-    forwards=_expected_steps,
+    forwards=expected_forwards,
     axis=of_pixels(steps_axis, "inserted", of_shown=True),
 )
 @options_of(deletion)
@@ -488,11 +483,6 @@ def road_axis(shape: Sequence[int], *, fractions: Fractions, points: Shown = "al
     return [*itertools.chain(*parts), fractions[-1]]
 
 
-def _expected_points(*, points: Shown, **_: Any) -> float:
-    """Images that an adaptive curve takes beside the given fractions, about."""
-    return 8.0 if points == "adaptive" else 0.0
-
-
 def _road_points(*sides: Side) -> Callable[..., Points]:
     def points(shape: Sequence[int], *, fractions: Fractions, fill: str, **_: Any) -> Points:
         counts = [count(t, shape[1] * shape[2]) for t in road_axis(shape, fractions=fractions)]
@@ -510,12 +500,12 @@ def _road_curve(
     shape = tuple(batch.x.shape[1:])
     axis = road_axis(shape, fractions=fractions, points=points)
     cuts = Cuts(side, tuple(count(t, shape[1] * shape[2]) for t in axis), fill, BY_VALUE, repeats_of(fill, None))
-    return adaptive_curve(batch, outputs, cuts, axis, 1 if points == "all" else PARTS, by, ROAD_TOLERANCE)
+    return follow(batch, outputs, cuts, axis, 1 if points == "all" else PARTS, by, ROAD_TOLERANCE)
 
 
 def _road_responses(batch: Batch, values: Tensor, shown: Tensor, **options: Any) -> Responses:
     every = 1 if options["points"] == "all" else PARTS
-    return _adaptive_responses(batch, road_axis(tuple(batch.x.shape[1:]), **options), values, shown, every)
+    return _curve_responses(batch, road_axis(tuple(batch.x.shape[1:]), **options), values, shown, every)
 
 
 @declare(
@@ -525,7 +515,7 @@ def _road_responses(batch: Batch, values: Tensor, shown: Tensor, **options: Any)
     paper=ROAD,
     kinds=KINDS,
     asks=flat(_road_points("most")),
-    forwards=_expected_points,
+    forwards=expected_forwards,
     axis=of_pixels(road_axis, "removed"),
 )
 def road(
@@ -553,7 +543,7 @@ def road(
     paper=ROAD,
     kinds=KINDS,
     asks=flat(_road_points("least")),
-    forwards=_expected_points,
+    forwards=expected_forwards,
     axis=of_pixels(road_axis, "removed", "The least important pixels go first."),
 )
 @options_of(road)
@@ -572,7 +562,7 @@ def road_lerf(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     paper=ROAD,
     formula="road_lerf − road",
     asks=flat(_road_points("most", "least")),
-    forwards=lambda **options: 2 * _expected_points(**options),
+    forwards=lambda **options: 2 * expected_forwards(**options),
     kinds=KINDS,
     axis=of_pixels(road_axis, "removed", "", "{by}, least − most first"),
 )

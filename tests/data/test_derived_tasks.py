@@ -1,0 +1,229 @@
+"""Tasks made of other tasks: watermarks, mosaics, triggers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.data.layouts import write_picture
+from uproar.data import Split, Task, load, tasks
+from uproar.data.derived_tasks import Mosaics, backdoor, grid, number_mark, semi_natural, stripes_mark
+from uproar.data.planted import glyph_shapes
+from uproar.errors import BadInput
+from uproar.models import ModelSpec, build
+from uproar.training import predict
+
+
+def grey(classes: int, n: int = 60, size: int = 32, channels: int = 3) -> Task:
+    images = torch.full((n, channels, size, size), 100, dtype=torch.uint8)
+    labels = torch.arange(n) % classes
+    return Task("grey", Split("train", images, labels), Split("test", images, labels), tuple(map(str, range(classes))))
+
+
+def test_stripes_are_the_bits_of_the_class_least_significant_on_top():
+    mark = stripes_mark(100, 70, 10)
+    lit = mark.bright[40].reshape(7, 10, 10).mean((1, 2))
+    assert lit.tolist() == [0, 0, 0, 1, 0, 1, 0], "40 = 0101000 in bits lights regions 4 and 6"
+    for label in range(100):
+        bits = mark.bright[label].reshape(7, 10, 10).mean((1, 2)).int().tolist()
+        assert sum(bit << k for k, bit in enumerate(bits)) == label
+    for classes, bands in ((2, 1), (3, 2), (10, 4), (16, 4), (17, 5), (100, 7), (128, 7), (1000, 10)):
+        assert stripes_mark(classes, 64, 4).boxes.shape[1] == bands
+
+
+@pytest.mark.parametrize(("kind", "place"), [("number", "corner"), ("number", "random"), ("stripes", "corner")])
+def test_the_truth_is_what_was_changed(kind, place):
+    before = grey(8)
+    task = semi_natural(before, kind=kind, place=place)
+    for split, old in ((task.train, before.train), (task.test, before.test)):
+        changed = (split.images != old.images).any(1)
+        assert torch.equal(split.truth(slice(None)), changed)
+        assert split.images.dtype == torch.uint8 and bool(((split.images == 100) | (split.images % 255 == 0)).all())
+    assert (old.images == 100).all(), "the wrapped task is left as it was"
+
+
+def test_the_mark_tells_the_class_and_the_old_label_does_not():
+    task = semi_natural(grey(8, 400), kind="number")
+    by_class = [task.train.images[task.train.labels == k] for k in range(8)]
+    for some in by_class:
+        assert (some == some[0]).all()
+    assert len({tuple(some[0].flatten().tolist()) for some in by_class}) == 8
+    old = torch.arange(400) % 8
+    agree = (task.train.labels == old).float().mean()
+    assert agree == pytest.approx(1 / 8, abs=4 * (1 / 8 * 7 / 8 / 400) ** 0.5)
+    counts = torch.bincount(task.train.labels, minlength=8).float()
+    assert ((counts - 50) ** 2 / 50).sum() < 24.3, "uniform at the level 0.001 (chi-square, 7 degrees)"
+    other = semi_natural(grey(8, 400), kind="number", seed=1)
+    assert not torch.equal(other.train.labels, task.train.labels)
+    assert not torch.equal(task.test.labels, task.train.labels)
+
+
+def test_digits_of_numbers_differ_in_place_and_shape():
+    mark = number_mark(100, 64, 64)
+    assert len({tuple(picture.flatten().tolist()) for picture in mark.bright}) == 100
+    assert mark.bright.shape[1:] == (17, 18), "18 by two digits, 17 rows as 60 of 224"
+    lit = mark.bright.amax((0, 2)).nonzero().flatten().tolist()
+    assert lit == list(range(3, 13)), "letters of ten rows, two to a pixel, in the middle"
+    assert mark.bright[7, :, :9].sum() == 0, "7 stands on the right, without a zero before it"
+    with pytest.raises(BadInput, match="A number of 2 digits needs 9×7 pixels, but the images have 6×6"):
+        semi_natural(grey(12, size=6))
+    with pytest.raises(BadInput, match="12 classes need 4 stripes; the images have 3 rows"):
+        semi_natural(grey(12, size=3), kind="stripes")
+
+
+def test_photos_are_marked_when_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("UPROAR_CACHE", "off")
+    for kind in ("cat", "dog"):
+        for i in range(12):
+            write_picture(tmp_path / kind / f"{i}.png", 100, box=None)
+    inner = f'folder(root="{tmp_path}", size=32, share=0.5)'
+    plain, marked = load(inner), load(f"semi-natural({inner}, kind=number, place=random)")
+    assert marked.test.streams
+    whole = marked.test.read(slice(None))
+    assert torch.equal(whole[[5, 1]], marked.test.read([5, 1])), "nothing depends on the batch"
+    changed = (whole != plain.test.read(slice(None))).any(1)
+    assert torch.equal(changed, marked.test.truth(slice(None)))
+    assert len({tuple(box) for box in marked.test.boxes[:, 0].tolist()}) > 3, "at random places"
+    some = marked.test.take(torch.tensor([5, 1]))
+    assert torch.equal(some.read(slice(None)), whole[[5, 1]])
+    prints = {load(f"semi-natural({inner}, seed={s})").fingerprint for s in (0, 0, 1)}
+    assert len(prints | {plain.fingerprint}) == 3
+
+
+def test_a_task_of_tasks_is_checked_when_it_is_read():
+    assert tasks["semi-natural"].inputs == ("task",)
+    assert load("semi-natural(digits, kind=stripes)").test.boxes.shape[1:] == (4, 4)
+    for name, said in (
+        ("semi-natural", "is made of 1 other"),
+        ("semi-natural(digits, mnist)", "2 were given"),
+        ("semi-natural(digits, kind=dots)", "kind must be"),
+        ("semi-natural(nothing)", "No task is called"),
+        ("digits(planted)", "takes options such as size=16, not planted"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            load(name)
+    with pytest.raises(BadInput, match="By chance no train image got the class"):
+        semi_natural(grey(8, n=8))
+
+
+def numbered(classes=6, n=24, size=4):
+    """Images whose every pixel is their own row number / 100."""
+    images = (torch.arange(n) / 100).view(n, 1, 1, 1).expand(n, 1, size, size).clone()
+    labels = torch.arange(n) % classes
+    return Task(
+        "numbered", Split("train", images, labels), Split("test", images, labels), tuple(map(str, range(classes)))
+    )
+
+
+@pytest.mark.parametrize("cell", [None, 3])
+def test_a_mosaic_shows_its_image_in_its_cell_and_other_classes_elsewhere(cell):
+    task = grid(numbered(), k=2, cell=cell)
+    assert task.test.shape == (1, 8, 8)
+    places = set()
+    for i in range(len(task.test)):
+        shown = (task.test.images[i, 0, ::4, ::4].flatten() * 100).round().long()
+        x0, y0, x1, y1 = task.test.boxes[i].tolist()
+        assert (x1 - x0, y1 - y0) == (3, 3)
+        assert bool((task.test.images[i, 0, y0 : y1 + 1, x0 : x1 + 1] == i / 100).all())
+        assert len(set((shown % 6).tolist())) == 4, "four different classes"
+        assert task.test.labels[i] == i % 6
+        places.add((x0, y0))
+    assert places == ({(4, 4)} if cell == 3 else {(0, 0), (4, 0), (0, 4), (4, 4)})
+    tiles = task.train.images[5].unfold(1, 4, 4).unfold(2, 4, 4)
+    assert bool((tiles == 0.05).all()), "a training image is one image in all cells"
+
+
+def test_mosaics_of_a_source_are_those_of_its_images():
+    before = numbered()
+    members = torch.tensor([[0, 1, 2, 3], [7, 6, 5, 4]])
+    held = Mosaics(before.test.images, members)
+    read = Mosaics(Mosaics(before.test.images, torch.arange(24)[:, None]), members)
+    assert torch.equal(held[[1, 0]], read[[1, 0]])
+    assert held[[1]][0, 0, 0, 4] == 0.06
+    assert held.digest() != Mosaics(before.test.images, members.flip(0)).digest()
+
+
+def test_a_disconnected_network_changes_with_its_cell_alone():
+    task = grid(numbered(size=8), k=2, cell=2)
+    spec = ModelSpec.of("disconnected(k=2, cell=2)")
+    model = build(spec, task, 0).eval()
+    x = task.test.images[:4]
+    before = predict(model, x)
+    inside = task.test.boxed(slice(0, 4))[:, None]
+    assert torch.equal(predict(model, torch.where(inside, x, torch.rand_like(x))), before)
+    assert not torch.allclose(predict(model, torch.where(inside, torch.rand_like(x), x)), before)
+    gradient = torch.autograd.grad(model(x.requires_grad_()).sum(), x)[0]
+    assert bool((gradient[~inside] == 0).all())
+    weights = [dict(build(spec, task, seed).named_parameters()) for seed in (0, 0, 1)]
+    assert all(torch.equal(weights[0][n], weights[1][n]) for n in weights[0])
+    assert any(not torch.equal(weights[0][n], weights[2][n]) for n in weights[0]), "replicates start differently"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("grid(digits, k=4)", "needs 16 classes; digits has 10"), ("grid(digits, k=2, cell=4)", "cells 0 to 3, not 4")],
+)
+def test_impossible_mosaics_are_refused(text, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        load(text)
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [("disconnected(k=3)", "no mosaic of 3×3"), ("disconnected(k=2, cell=7)", "cells 0 to 3, not 7")],
+)
+def test_impossible_networks_are_refused(model, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        build(ModelSpec.of(model), grid(numbered(), k=2), 0)
+
+
+def even_grey(classes=6, n=240, size=24, dtype=torch.float32):
+    value = torch.tensor(0.4) if dtype == torch.float32 else torch.tensor(100, dtype=dtype)
+    images = value.expand(n, 3, size, size).clone()
+    labels = torch.arange(n) % classes
+    return Task("grey", Split("train", images, labels), Split("test", images, labels), tuple(map(str, range(classes))))
+
+
+@pytest.mark.parametrize("trigger", ["glyph", "square", "frame"])
+@pytest.mark.parametrize("strength", [1.0, 0.25])
+def test_the_truth_of_a_backdoor_is_what_was_changed(trigger, strength):
+    before = even_grey()
+    task = backdoor(before, trigger=trigger, strength=strength)
+    for split, old in ((task.train, before.train), (task.test, before.test)):
+        changed = split.images != old.images
+        assert torch.equal(split.masks, changed.any(1))
+        assert torch.allclose(split.images[changed], torch.tensor(0.4 + strength * 0.6))
+        assert bool((split.masks <= split.boxed(slice(None))).all())
+    touched = task.train.masks.flatten(1).any(1)
+    assert 0.35 < touched.float().mean() < 0.65
+    assert torch.equal(task.train.labels[~touched], before.train.labels[~touched]), "the rest keeps its label"
+    assert bool((task.train.labels[touched] != before.train.labels[touched]).all())
+    assert bool(task.test.masks.flatten(1).any(1).all())
+    assert bool((task.test.labels != before.test.labels).all()), "never the trigger of its own class"
+
+
+def test_the_trigger_alone_tells_the_label():
+    glyphs = glyph_shapes(6)
+    for text, split in ((t, backdoor(even_grey(), trigger=t, place="random").test) for t in ("glyph", "square")):
+        for mask, label, (x0, y0, x1, y1) in zip(split.masks, split.labels, split.boxes.tolist(), strict=True):
+            if text == "glyph":
+                assert torch.equal(mask[y0 : y1 + 1, x0 : x1 + 1], glyphs[label])
+        places = {int(k): {tuple(b) for b in split.boxes[split.labels == k].tolist()} for k in range(6)}
+        if text == "square":
+            assert all(len(own) == 1 for own in places.values()) and len(set.union(*places.values())) == 6
+
+
+def test_bytes_stay_bytes_and_a_corner_is_a_corner():
+    task = backdoor(even_grey(dtype=torch.uint8), place="corner", strength=0.5)
+    assert task.test.images.dtype == torch.uint8
+    assert set(task.test.images.unique().tolist()) == {100, 177}
+    assert bool((task.test.boxes == torch.tensor([0, 0, 4, 4])).all())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("backdoor(digits, trigger=square)", "use trigger=glyph"), ("backdoor(digits, strength=0)", "strength")],
+)
+def test_impossible_triggers_are_refused(text, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        load(text)
