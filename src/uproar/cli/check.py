@@ -11,7 +11,17 @@ from typing import Annotated
 
 from rich.markup import escape
 
-from uproar.cli.options import Model, Plugins, argument, check_folder, complete_names, flag, load_plugins, option
+from uproar.cli.options import (
+    Model,
+    Plugins,
+    advanced,
+    argument,
+    check_folder,
+    complete_names,
+    flag,
+    load_plugins,
+    option,
+)
 from uproar.cli.progress import watched
 from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, table
 from uproar.errors import BadInput, StoreError
@@ -34,10 +44,10 @@ def check(
     task: Annotated[str | None, option("TASK", "Test metrics on backdoors planted in this")] = None,
     plugin: Plugins = None,
     full: Annotated[bool, flag("--full", "Test metrics on all built-in tasks, not three", advanced=True)] = False,
-    jobs: Annotated[int, option("N", "Processes", default="1", advanced=True)] = 1,
-    out: Annotated[
-        Path, option("FOLDER", "Results of metrics are kept here", default="runs/check", advanced=True)
-    ] = Path("runs/check"),
+    jobs: Annotated[int, advanced("N", "Processes", default="1")] = 1,
+    out: Annotated[Path, advanced("FOLDER", "Results of metrics are kept here", default="runs/check")] = Path(
+        "runs/check"
+    ),
 ) -> int:
     """Check an estimator's contract, or a metric on maps of known order.
 

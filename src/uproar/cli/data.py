@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,19 +85,15 @@ def verify_set(
 
 
 def download_listener(watch: Watch) -> Listener:
-    """Shows files as they come, in megabytes, or in files where those are counted."""
-    now, shown = "", None
+    """Shows files as they come, in megabytes, or photos as they are counted."""
+    listeners: dict[str, Callable[[int, int], None]] = {}
 
     def listen(what: str, done: int, total: int) -> None:
-        nonlocal now, shown
-        if what != now:
-            now = what
+        if what not in listeners:
             watch.note(what)
-            photos = what == "photos"
-            unit, size = ("photos", 1.0) if photos else ("MB", 1e6)
-            shown = watch.counting(unit, what, size) if total else None
-        if shown is not None:
-            shown(done, total)
+            unit, size = ("photos", 1.0) if what == "photos" else ("MB", 1e6)
+            listeners[what] = watch.counting(unit, what, size) if total else lambda done, total: None
+        listeners[what](done, total)
 
     return listen
 
@@ -156,11 +153,20 @@ class StoreContent:
     bytes: int = 0
     removable: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def row(self) -> dict[str, object]:
-        """The store as a row of a table."""
-        sizes = {"bytes": self.bytes, "removable_bytes": sum(self.removable.values())}
-        return {"store": public(self.store.root), "runs": self.runs, **sizes, "removable": list(self.removable)}
+    def find_removable(self, maps: bool) -> None:
+        """Find out what the store holds, and what of it no run needs; of a store without runs only `maps` may go."""
+        from uproar.store import list_store
+        from uproar.study.audit import required_results
+
+        inventory = list_store(self.store)
+        self.bytes = sum(self.store.backend.sizes().values())
+        if self.unreadable:
+            return
+        self.removable = dict(inventory.leftovers)
+        needs = [required_results(study, self.store) for study in self.studies]
+        for item, size in inventory.items.items():
+            if not any(item in need for need in needs) if needs else maps:
+                self.removable[self.store.name(*item)] = size
 
 
 def clean_stores(
@@ -179,12 +185,25 @@ def clean_stores(
     with watched("looking for runs") as watch, keeping("Nothing was removed."):
         contents = stores_in(folder, trust)
         for done, content in enumerate(contents, 1):
-            find_removable(content, maps)
+            content.find_removable(maps)
             watch.count(done, len(contents), "stores", doing="looking through")
     note(*(f"{each.store.root} is left alone: {each.unreadable}" for each in contents if each.unreadable))
-    print_stores(folder, contents)
-    add_to_json(stores=[content.row for content in contents], removed=False)
-    files = sum(len(content.removable) for content in contents)
+    shown = table(f"Stores in {folder}", "store", "used by", ">size", ">not needed")
+    rows = []
+    for content in contents:
+        root, unneeded = content.store.root, sum(content.removable.values())
+        used_by = ", ".join(content.runs) or "no run: maps to resume from (--maps)"
+        place = public(root) if "://" in root else os.path.relpath(root)
+        shown.add_row(escape(place), escape(used_by), size_text(content.bytes), size_text(unneeded))
+        sizes = {"bytes": content.bytes, "removable_bytes": unneeded}
+        rows.append({"store": public(root), "runs": content.runs, **sizes, "removable": list(content.removable)})
+    output.print(shown)
+    add_to_json(stores=rows, removed=False)
+    files = {(content.store, name): size for content in contents for name, size in content.removable.items()}
+    for _, name in list(files)[:SHOWN]:
+        output.print(f"  {escape(name)}", soft_wrap=True, highlight=False)
+    if len(files) > SHOWN:
+        output.print(f"  and {len(files) - SHOWN} more")
     if not files:
         output.print("Nothing to remove.")
         return 0
@@ -192,12 +211,10 @@ def clean_stores(
     if not yes and (json_wanted() or not sys.stdin.isatty() or not typer.confirm("Remove them?")):
         output.print("Nothing was removed; --yes removes without asking.")
         return 0
-    for content in contents:
-        for name in content.removable:
-            content.store.backend.remove(name)
+    for store, name in files:
+        store.backend.remove(name)
     add_to_json(removed=True)
-    total = sum(sum(content.removable.values()) for content in contents)
-    output.print(f"Removed {files} files, {size_text(total)}.")
+    output.print(f"Removed {len(files)} files, {size_text(sum(files.values()))}.")
     return 0
 
 
@@ -214,9 +231,8 @@ def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:
     try:
         store.backend.start(MARKER, 1)
     except OSError:
-        raise BadInput(
-            f"{run} is neither the folder of a run nor a store: it has no run.json and no {MARKER}."
-        ) from None
+        why = f"it has no run.json and no {MARKER}"
+        raise BadInput(f"{run} is neither the folder of a run nor a store: {why}.") from None
     return store, None
 
 
@@ -229,59 +245,26 @@ def stores_in(folder: str, trust: bool) -> list[StoreContent]:
     if not Path(folder).is_dir():
         raise BadInput(f"{folder} is not a folder: name the one that holds your runs.")
     contents: dict[str, StoreContent] = {}
-    runs: list[Path] = []
+    runs: list[str] = []
     for place, below, files in os.walk(folder):
         below.sort()
         if MARKER in files:
             contents[os.path.realpath(place)] = StoreContent(opened(place)[0])
             below.clear()
         elif "run.json" in files:
-            runs.append(Path(place))
+            runs.append(place)
     for run in runs:
         try:
-            store, study = opened(str(run), trust)
+            store, study = opened(run, trust)
         except UproarError as error:
             for content in contents.values():  # it may use any of them
                 content.unreadable = str(error)
             continue
         place = store.root if "://" in store.root else os.path.realpath(store.root)
         content = contents.setdefault(place, StoreContent(store))
-        content.runs.append(str(run))
+        content.runs.append(os.path.normpath(run))
         content.studies += [study] if study is not None else []
     return list(contents.values())
-
-
-def find_removable(content: StoreContent, maps: bool) -> None:
-    """Find out what a store holds, and what of it no run needs; of a store without runs only `maps` may go."""
-    from uproar.store import list_store
-    from uproar.study.audit import required_results
-
-    inventory = list_store(content.store)
-    content.bytes = sum(content.store.backend.sizes().values())
-    if content.unreadable:
-        return
-    content.removable = dict(inventory.leftovers)
-    needs = [required_results(study, content.store) for study in content.studies]
-    for item, size in inventory.items.items():
-        if not any(item in need for need in needs) if needs else maps:
-            content.removable[content.store.name(*item)] = size
-
-
-def print_stores(folder: str, contents: list[StoreContent]) -> None:
-    """A table of stores, and the names of some files that no run needs."""
-    shown = table(f"Stores in {folder}", "store", "used by", ">size", ">not needed")
-    for content in contents:
-        root = content.store.root
-        name = public(root) if "://" in root else os.path.relpath(root)
-        used_by = ", ".join(content.runs) or "no run: maps to resume from (--maps)"
-        not_needed = size_text(sum(content.removable.values()))
-        shown.add_row(escape(name), escape(used_by), size_text(content.bytes), not_needed)
-    output.print(shown)
-    names = [name for content in contents for name in content.removable]
-    for name in names[:SHOWN]:
-        output.print(f"  {escape(name)}", soft_wrap=True, highlight=False)
-    if len(names) > SHOWN:
-        output.print(f"  and {len(names) - SHOWN} more")
 
 
 def size_text(count: float) -> str:

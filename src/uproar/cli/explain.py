@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.network import Network
-from uproar.cli.options import check_folder, flag, load_plugins, names, option
+from uproar.cli.options import advanced, check_folder, flag, load_plugins, names, option
 from uproar.cli.progress import watched
 from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, some, table
 from uproar.errors import BadInput, StoreError
@@ -40,10 +40,10 @@ def explain(
     out: Annotated[Path, option("FILE", "Picture: .png, .svg, .html", default="maps.png")] = Path("maps.png"),
     save: Annotated[Path | None, option("FILE", "Maps as arrays: .npz or .safetensors")] = None,
     target: Annotated[
-        str, option("predicted|label|N", "The class, label or component explained", default="predicted", advanced=True)
+        str, advanced("predicted|label|N", "The class, label or component explained", default="predicted")
     ] = "predicted",
     store: Annotated[
-        str, option("FOLDER|URL", "Finished maps are kept here", default="runs/explain/store", advanced=True)
+        str, advanced("FOLDER|URL", "Finished maps are kept here", default="runs/explain/store")
     ] = "runs/explain/store",
 ) -> int:
     """Show the maps of several methods side by side, as a picture and as arrays."""

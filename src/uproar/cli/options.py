@@ -113,21 +113,25 @@ def load_plugins(files: Iterable[str] | None) -> None:
 
 
 def option(
-    takes: str, text: str, *names: str, default: str = "", advanced: bool = False, kind: str = "", **more: Any
+    takes: str, text: str, *names: str, default: str = "", panel: str | None = None, kind: str = "", **more: Any
 ) -> Any:
     """An option: the word for what it takes, what it does, what holds without it, names of which `kind` complete it."""
     shown = f"  [dim]\\[default: {escape(default)}][/]" if default else ""
     more |= {"autocompletion": complete_names(kind)} if kind else {}
     more |= {"parser": _path} if takes == "FOLDER" else {}
-    panel = ADVANCED if advanced else None
     return typer.Option(
         *names, metavar=takes, help=escape(text) + shown, rich_help_panel=panel, show_default=False, **more
     )
 
 
-def names(kind: str, text: str, *flags: str, default: str = "", advanced: bool = False) -> Any:
+def advanced(takes: str, text: str, *names: str, **more: Any) -> Any:
+    """An option that stands under "Advanced"."""
+    return option(takes, text, *names, panel=ADVANCED, **more)
+
+
+def names(kind: str, text: str, *flags: str, default: str = "") -> Any:
     """An option that lists names of a kind (as `uproar ls` has them), separated by commas or given several times."""
-    return option("A,B,…", text, *flags, default=default, advanced=advanced, kind=kind)
+    return option("A,B,…", text, *flags, default=default, kind=kind)
 
 
 def flag(name: str, text: str, advanced: bool = False) -> Any:
@@ -206,20 +210,14 @@ OUTPUTS = ("auto", "softmax", "sigmoid", "regression", "logit", "probability")
 NETWORK = "Network, or net.py:build"
 
 DataRoot = Annotated[
-    Path | None,
-    option("FOLDER", "Data sets are in this folder", "--data-root", default=ROOTS, advanced=True, callback=_use),
+    Path | None, advanced("FOLDER", "Data sets are in this folder", "--data-root", default=ROOTS, callback=_use)
 ]
 """Where data sets are looked for first; worker processes get it through the environment."""
 RunFolder = Annotated[Path, argument("FOLDER", "Folder of a run, e.g. runs/digits", autocompletion=complete_runs)]
-Moved = Annotated[str | None, option("FILE", "The run's weights, where they have moved", "--weights", advanced=True)]
+Moved = Annotated[str | None, advanced("FILE", "The run's weights, where they have moved", "--weights")]
 Stored = Annotated[
     str | None,
-    option(
-        "FOLDER|URL",
-        "The run's results, where they have moved, or with the password of their URL",
-        "--store",
-        advanced=True,
-    ),
+    advanced("FOLDER|URL", "The run's results, where they have moved, or with the password of their URL", "--store"),
 ]
 Trust = Annotated[bool, flag("--trust", "Run the Python files that the folder's study names", advanced=True)]
 Images = Annotated[str | None, argument("IMAGES", "Folder of pictures or array file; else images of --task")]
@@ -228,36 +226,25 @@ Model = Annotated[str, option("NAME", NETWORK, default="cnn-small", kind="models
 Weights = Annotated[str | None, option("FILE", "Its trained weights", default="train on --task")]
 PictureSize = Annotated[int | None, option("N", "Scale and crop pictures to N×N", "--size", default="no")]
 Plugins = Annotated[list[str] | None, option("FILE", "Python file with your own methods or metrics")]
-Classes = Annotated[
-    int | None, option("N", "Number of classes, for images of your own", default="the model's", advanced=True)
-]
+Classes = Annotated[int | None, advanced("N", "Number of classes, for images of your own", default="the model's")]
 OutputOption = Annotated[
-    str, option("KIND", f"What the model returns: {', '.join(OUTPUTS)}", "--output", default="auto", advanced=True)
+    str, advanced("KIND", f"What the model returns: {', '.join(OUTPUTS)}", "--output", default="auto")
 ]
-Seed = Annotated[int, option("N", "Seed of the network and of all draws", default="0", advanced=True)]
+Seed = Annotated[int, advanced("N", "Seed of the network and of all draws", default="0")]
 ScoredTarget = Annotated[
     str | None,
-    option(
+    advanced(
         "predicted|label|N",
         "The class, label or component that maps and scores follow",
         "--target",
         default="label, where there are labels",
-        advanced=True,
     ),
 ]
 Limit = Annotated[int, option("N", "At most so many images", default="500")]
 ScoreBudget = Annotated[str | None, option("TIME", "Stop after about 90s, 10m, 1h", "--budget")]
 Jobs = Annotated[int | None, option("N", "Processes at a time", default="one per core")]
-Slurm = Annotated[
-    str | None,
-    option(
-        "auto|KEY=VALUE,…",
-        "Run on this SLURM cluster: partition, account, qos, constraint, exclude, time, memory, cpus, gpus, workers, "
-        "logs",
-        advanced=True,
-    ),
-]
-RayAddress = Annotated[str | None, option("auto|HOST:PORT", "Run on this Ray cluster", advanced=True)]
+Slurm = Annotated[str | None, advanced("auto|KEY=VALUE,…", "Run on this SLURM cluster, e.g. partition=gpu,time=4h")]
+RayAddress = Annotated[str | None, advanced("auto|HOST:PORT", "Run on this Ray cluster")]
 
 
 @dataclass(frozen=True)
@@ -269,59 +256,47 @@ class Changes:
 
     task: Annotated[str | None, option("NAME", "Data set (uproar ls tasks)", default="digits", kind="tasks")] = None
     model: Annotated[str | None, option("NAME", NETWORK, default="cnn-small", kind="models")] = None
-    estimators: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="ten")] = None
+    estimators: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="usual")] = (
+        None
+    )
     protocols: Annotated[
         list[str] | None, names("protocols", "Metrics that retrain (uproar ls protocols)", default="usual")
     ] = None
     metrics: Annotated[
         list[str] | None, names("metrics", "Metrics without training (uproar ls metrics)", default="none")
     ] = None
-    seeds: Annotated[int | None, option("N", "Number of seeds: runs of everything", default="5")] = None
+    seeds: Annotated[int | None, option("N", "Number of seeds (runs)", default="5")] = None
     plugin: Plugins = None
-    limit: Annotated[int | None, option("N", "At most so many images per split", default="all", advanced=True)] = None
+    limit: Annotated[int | None, advanced("N", "At most so many images per split", default="all")] = None
     audits: Annotated[
         list[str] | None,
-        names("audits", "Questions about the benchmark itself (uproar ls audits)", default="none", advanced=True),
+        advanced("A,B,…", "Questions about the benchmark itself (uproar ls audits)", default="none", kind="audits"),
     ] = None
     checks: Annotated[
         list[str] | None,
-        names(
-            "metrics",
+        advanced(
+            "A,B,…",
             'Sanity and stability checks to run ("" for none)',
             default="randomisation(order=whole), sensitivity_max(samples=1)",
-            advanced=True,
+            kind="metrics",
         ),
     ] = None
     fractions: Annotated[
         list[str] | None,
-        option(
-            "T,T,…",
-            "Shares of the pixels that ROAR and KAR remove or keep",
-            default="0.1, 0.3, 0.5, 0.7, 0.9",
-            advanced=True,
-        ),
+        advanced("T,T,…", "Shares of the pixels that ROAR and KAR remove or keep", default="0.1, 0.3, 0.5, 0.7, 0.9"),
     ] = None
     fill: Annotated[
-        str | None,
-        option("NAME", "What removed pixels become (uproar ls fills)", default="mean", kind="fills", advanced=True),
+        str | None, advanced("NAME", "What removed pixels become (uproar ls fills)", default="mean", kind="fills")
     ] = None
     recipe: Annotated[
         str | None,
-        option(
-            "NAME",
-            "How networks are trained (uproar ls recipes)",
-            default="SGD, one cycle",
-            kind="recipes",
-            advanced=True,
-        ),
+        advanced("NAME", "How networks are trained (uproar ls recipes)", default="SGD, one cycle", kind="recipes"),
     ] = None
-    epochs: Annotated[int | None, option("N", "Epochs of every training", default="12", advanced=True)] = None
+    epochs: Annotated[int | None, advanced("N", "Epochs of every training", default="12")] = None
     device: Annotated[
-        str | None, option("NAME", "Where networks run: auto, cpu, cuda, cuda:1, mps", default="auto", advanced=True)
+        str | None, advanced("NAME", "Where networks run: auto, cpu, cuda, cuda:1, mps", default="auto")
     ] = None
-    weights: Annotated[
-        str | None, option("FILE", "Trained weights of the base model", default="trained", advanced=True)
-    ] = None
+    weights: Annotated[str | None, advanced("FILE", "Trained weights of the base model", default="trained")] = None
 
     def study(self, file: str | None) -> Study:
         """A study by its file or name, changed; without one, the default study, named after its task."""

@@ -22,6 +22,7 @@ from uproar.cli.options import (
     Slurm,
     Stored,
     Trust,
+    advanced,
     argument,
     check_folder,
     check_run,
@@ -76,25 +77,18 @@ def run(
     until_decided: Annotated[
         bool, flag("--until-decided", "Add seeds (5, 8, 13, 20) only where verdicts are open", advanced=True)
     ] = False,
-    budget: Annotated[
-        str | None, option("TIME", "Begin nothing new after so long: 90s, 30m, 2h", advanced=True)
-    ] = None,
+    budget: Annotated[str | None, advanced("TIME", "Begin nothing new after so long: 90s, 30m, 2h")] = None,
     others: Annotated[
         list[str] | None,
-        option(
-            "A,B,…",
-            "First copy the results of these runs or stores, e.g. other seeds made elsewhere",
-            "--from",
-            advanced=True,
-        ),
+        advanced("A,B,…", "First copy the results of these runs or stores, e.g. other seeds made elsewhere", "--from"),
     ] = None,
     store: Annotated[
-        str | None, option("FOLDER|URL", "Results go here, e.g. s3://bucket/study", default="OUT/store", advanced=True)
+        str | None, advanced("FOLDER|URL", "Results go here, e.g. s3://bucket/study", default="OUT/store")
     ] = None,
     figure: Annotated[
-        str | None, option("N", "Run what a figure of a paper (uproar ls papers) needs, and draw it", advanced=True)
+        str | None, advanced("N", "Run what a figure of a paper (uproar ls papers) needs, and draw it")
     ] = None,
-    table_: Annotated[str | None, option("N", "The same for a table of a paper", "--table", advanced=True)] = None,
+    table_: Annotated[str | None, advanced("N", "The same for a table of a paper", "--table")] = None,
     ray: RayAddress = None,
     slurm: Slurm = None,
     trust: Trust = False,

@@ -18,7 +18,17 @@ from rich.markup import escape
 
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
 from uproar.cli.network import Network, compile_imputer, cut_maps, read_labels, read_maps
-from uproar.cli.options import Limit, ScoreBudget, ScoredTarget, check_folder, flag, load_plugins, names, option
+from uproar.cli.options import (
+    Limit,
+    ScoreBudget,
+    ScoredTarget,
+    advanced,
+    check_folder,
+    flag,
+    load_plugins,
+    names,
+    option,
+)
 from uproar.cli.progress import Watch, watched
 from uproar.cli.report import written
 from uproar.cli.results import add_scores_to_json, print_answers, print_metric_tables
@@ -105,7 +115,7 @@ class Destination:
 def beside(name: str) -> Any:
     """The option that names the folder of a report."""
     default = f"runs/{name}; runs/{name}-2, … if that holds the results of another command"
-    return option("FOLDER", "The report goes here", default=default, advanced=True)
+    return advanced("FOLDER", "The report goes here", default=default)
 
 
 def choose(
@@ -193,20 +203,18 @@ def score(
     out: Annotated[Path | None, beside("score")] = None,
     labels: Annotated[
         str | None,
-        option(
+        advanced(
             "FILE",
             "Labels of the images: .npy, .npz or .safetensors",
             default="those of the images, else what the model predicts",
-            advanced=True,
         ),
     ] = None,
     train: Annotated[
         str | None,
-        option(
+        advanced(
             "PATH",
             "Training images with labels, for metrics that fine-tune the network: a folder per class, or an array file",
             default="those of the task",
-            advanced=True,
         ),
     ] = None,
     target: ScoredTarget = None,

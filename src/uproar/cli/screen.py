@@ -8,10 +8,9 @@ does not have (NaN, infinity) are null.
 from __future__ import annotations
 
 import json
-import math
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -188,14 +187,11 @@ def as_json(value: Any) -> Any:
     >>> as_json({"low": float("nan"), "n": 3, "seeds": (0, 1)})
     {'low': None, 'n': 3, 'seeds': [0, 1]}
     """
-    if hasattr(value, "to_dict") and hasattr(value, "columns"):
-        value = value.to_dict(orient="records")
-    if isinstance(value, Mapping):
-        return {str(name): as_json(each) for name, each in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [as_json(each) for each in value]
-    if hasattr(value, "item") and not isinstance(value, str):
-        return as_json(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+    from pydantic_core import to_jsonable_python
+
+    def plain(other: Any) -> Any:
+        if hasattr(other, "columns"):
+            return other.to_dict(orient="records")
+        return other.item() if hasattr(other, "item") else str(other)
+
+    return to_jsonable_python(value, inf_nan_mode="null", fallback=plain)
