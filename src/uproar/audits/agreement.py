@@ -369,7 +369,8 @@ def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEviden
     for name in _judging(own):
         protocol = protocol_named(name)
         tables = {
-            chain: own.accuracy(name, chain).drop(columns=protocol.plain, errors="ignore") for chain in data.estimators
+            chain: own.accuracy(name, chain).drop(columns=[protocol.plain], errors="ignore")
+            for chain in data.estimators
         }
         accuracies = {
             chain: float(table.to_numpy().mean()) if table.size else math.nan for chain, table in tables.items()
