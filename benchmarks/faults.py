@@ -108,7 +108,7 @@ def _judged(fault: str, done: list[str], run: Callable[[], object], expected: di
     if tables == expected and not results.lost:
         return Trial(fault, SAME)
     differing = [name for name in expected if tables.get(name) != expected[name]]
-    if set(results.table["status"]) - {"done"} or results.lost:
+    if set(results.cells["status"]) - {"done"} or results.lost:
         return Trial(fault, SAYS, f"{results.lost} lost, {differing} differ after {done}")
     return Trial(fault, WRONG, f"{differing} differ after {done}")
 

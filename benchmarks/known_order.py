@@ -88,7 +88,7 @@ def rows_of(title: str, task: str, store: Path, epochs: int, seeds: int) -> Iter
     yield row_of(title, "evaluator", table.to_dict(), seconds)
     for name in PROTOCOLS:
         results, seconds = _run({**study, "protocols": [name]}, store)
-        mean = results.table.groupby("estimator")["accuracy"].mean()
+        mean = results.cells.groupby("estimator")["accuracy"].mean()
         sign = 1 if name == "kar" else -1
         yield row_of(title, name, (sign * mean).to_dict(), seconds)
     for label, name in METRICS.items():

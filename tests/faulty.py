@@ -52,7 +52,7 @@ def run(store: Path, **changes) -> uproar.Run:
 def tables(run: uproar.Run) -> dict[str, str]:
     """All numbers of a run as text, to the last bit; times and what depends on them left out."""
     result = {
-        "table": run.table.drop(columns="seconds"),
+        "cells": run.cells.drop(columns="seconds"),
         "scores": run.scores,
         "image_scores": run.image_scores,
         "verdicts": run.verdicts,

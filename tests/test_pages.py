@@ -67,7 +67,7 @@ def test_the_examples_of_a_page_run(tmp_path, page):
     declared = declared_in(file)
     assert sorted(name for result in declared.values() for name in result) == names
     results = run({**SMALL, "plugins": str(file), **changes}, store=tmp_path / "store", jobs=1)
-    everything = [*results.table.itertuples(), *results.scores.itertuples()]
+    everything = [*results.cells.itertuples(), *results.scores.itertuples()]
     assert {(row.status, row.reason) for row in everything} == {("done", "")}
     assert len(results.findings) == len(changes.get("audits", ()))
     assert all(result.state in ("misleads", "holds", "cannot tell") for result in results.findings)

@@ -95,9 +95,9 @@ EXITS = """
 def test_an_exit_asked_for_by_a_plugin_fails_its_own_cells(here, changes, reasons):
     file = write(here / "leaves.py", EXITS)
     results = run({**TINY, "plugins": file, **changes}, store=here / "store", jobs=1)
-    rows = [row for table in (results.table, results.scores) for row in table.itertuples()]
+    rows = [row for table in (results.cells, results.scores) for row in table.itertuples()]
     assert {row.reason for row in rows if row.status == "failed"} == reasons
-    assert "done" in set(results.table["status"]) or "fill" in changes
+    assert "done" in set(results.cells["status"]) or "fill" in changes
 
 
 def test_an_exit_asked_for_by_a_model_or_on_loading_is_one_sentence(here, capsys):
@@ -259,7 +259,7 @@ def test_a_study_with_an_edited_helper_runs_again_in_one_session_and_in_workers(
     for jobs, value in ((1, 0.5), (2, 0.25), (1, 0.5)):
         write(here / "amount.py", f"VALUE = {value}")
         results = run(study, store=here / "store", jobs=jobs)
-        assert set(results.table["status"]) == {"done"}
+        assert set(results.cells["status"]) == {"done"}
         assert set(results.scores["value"]) == {value}
         assert [result.sentence for result in results.findings] == [f"It is, with {value}."]
 
@@ -331,7 +331,7 @@ def test_a_plugin_that_returns_something_else_fails_with_a_sentence(here):
         ({"protocols": ["odd_protocol"]}, "The protocol odd_protocol returned"),
     ):
         results = run({**TINY, "plugins": file, **changes}, store=here / "store", jobs=1)
-        assert results.table["reason"].str.startswith(reason).any()
+        assert results.cells["reason"].str.startswith(reason).any()
     for task, reason in (
         ("odd_task", "The task odd_task must return a uproar.Task, not dict."),
         ("sad_task", "The task sad_task cannot be loaded: odd.py, line 18: KeyError: 'no data'"),

@@ -237,7 +237,7 @@ def canonical(expression: str) -> str:
 
 def cells(run: Any) -> Iterator[tuple[str, str, float, int, dict[str, float]]]:
     """The cells of a study: protocol, estimator, fraction, seed and their numbers."""
-    for row in run.table.itertuples():
+    for row in run.cells.itertuples():
         known = {"accuracy": row.accuracy, "bits": row.bits, "images": row.images, "ties": row.ties}
         yield row.protocol, row.estimator, row.fraction, row.seed, known
 

@@ -55,7 +55,7 @@ def test_differences_are_those_of_the_cells_for_roar_and_for_road(tmp_path):
     run = uproar.run({**small, "metrics": ["road"]}, store=tmp_path, jobs=1)
     (actual,) = run.findings
     roar, road = (plot.data.set_index(["estimator", "filter at share"])["difference"] for plot in actual.plots)
-    cells = run.table.groupby(["estimator", "fraction"])["accuracy"].mean()
+    cells = run.cells.groupby(["estimator", "fraction"])["accuracy"].mean()
     for t in (0.3, 0.7):
         expected = cells["gaussian(sobel)", t] - cells["sobel", t]
         assert roar["sobel", f"gaussian {100 * t:g} %"] == pytest.approx(expected)

@@ -37,7 +37,7 @@ def test_a_study_runs_what_its_audits_need_and_only_once(tmp_path):
     (result,) = run.findings
     assert (result.audit, result.task, result.model) == ("geometry", SMALL["tasks"], "cnn-small")
     assert result.state in ("misleads", "cannot tell")
-    assert "block_random" not in set(run.table["estimator"])
+    assert "block_random" not in set(run.cells["estimator"])
     totals = []
     again = uproar.run(
         {**SMALL, "audits": ["geometry"]},

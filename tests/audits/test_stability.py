@@ -118,7 +118,7 @@ def test_a_study_is_judged_by_its_own_answers(tmp_path):
         "70 % alone",
         "fill zero",
     ]
-    cells = run.table[run.table["fraction"].isin([0.3, 0.7])]
+    cells = run.cells[run.cells["fraction"].isin([0.3, 0.7])]
     mean = cells.groupby("estimator")["accuracy"].mean()
     pairs = result.tables["pairs of estimators"]
     for row in pairs.itertuples():

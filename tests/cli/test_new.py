@@ -75,7 +75,7 @@ def test_results_of_other_runs_are_taken_and_only_what_nobody_has_is_computed(tw
     monkeypatch.chdir(two_runs)
     assert _exit_code(["run", *STUDY, "--seeds", "3", "--out", "runs/m", "--from", "runs/a,runs/b"]) == 0
     keys = ["estimator", "fraction", "seed"]
-    values = {name: uproar.open(two_runs / "runs" / name).table.set_index(keys)["accuracy"] for name in ("a", "b", "m")}
+    values = {name: uproar.open(two_runs / "runs" / name).cells.set_index(keys)["accuracy"] for name in ("a", "b", "m")}
     new = values["m"].index.difference(values["a"].index.union(values["b"].index))
     assert {key for key in new if key[1]} == {("sobel", 0.5, 2)}, "the plain training is shared"
     assert re.search(r" cells, \d+ of them new", capsys.readouterr().out)

@@ -87,7 +87,7 @@ def results(cells: pd.DataFrame | None = None, findings: tuple[Finding, ...] = (
     """Results of ten classes around some of the above."""
     return Results(
         study={"name": "made by hand"},
-        table=pd.DataFrame(columns=list(COLUMNS)) if cells is None else cells,
+        cells=pd.DataFrame(columns=list(COLUMNS)) if cells is None else cells,
         costs=pd.DataFrame(columns=["task", "model", "estimator"]),
         protocols=PROTOCOLS,
         roles=ROLES,

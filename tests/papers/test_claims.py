@@ -173,7 +173,7 @@ def test_hooker_as_published():
 
 def test_hooker_the_other_way_round():
     given = hooker(REVERSED, kar=0.12, untrained=0.9)
-    cells = given.table.copy()
+    cells = given.cells.copy()
     bare = (cells["estimator"] == "random") & (cells["fraction"] == 0.99)
     cells.loc[bare, "accuracy"] = 0.1 + 0.001 * cells.loc[bare, "seed"]
     states = outcomes(results(cells), "hooker2019")
@@ -188,7 +188,7 @@ def test_hooker_with_noise_is_undecided():
 def test_the_controlled_claims_look_at_decoupled_roar_alone():
     """A leak that hides the ranking under ROAR does not change what decoupled ROAR says."""
     given = hooker(PUBLISHED)
-    cells = given.table.copy()
+    cells = given.cells.copy()
     leaky = (cells["protocol"] == "roar") & cells["estimator"].str.contains(r"sg_sq|var") & (cells["fraction"] > 0)
     cells.loc[leaky, "accuracy"] += 0.55
     states = outcomes(results(cells), "hooker2019")
@@ -214,16 +214,16 @@ def test_the_numbers_are_those_of_the_curves():
 def test_the_training_that_all_estimators_share_says_nothing_of_how_far_they_differ():
     """A run of which only the plain trainings are finished: their range is 0 everywhere, which decides nothing."""
     given = hooker(PUBLISHED)
-    plain = given.table[(given.table["fraction"] == given.table["protocol"].map({"roar": 0.0, "kar": 1.0}))]
+    plain = given.cells[(given.cells["fraction"] == given.cells["protocol"].map({"roar": 0.0, "kar": 1.0}))]
     assert len(plain)
-    kar = judge(replace(given, table=plain), ["hooker2019:kar"])[0]
+    kar = judge(replace(given, cells=plain), ["hooker2019:kar"])[0]
     assert kar.outcome == UNASKED and kar.reason.startswith("no fraction of roar is finished")
 
 
 def test_kar_and_roar_are_each_taken_where_they_separate_most():
     """A separation at 99 % counts, although the paper had no such fraction."""
     given = hooker({n: 0.83 if n.startswith("sg_sq") else v for n, v in PUBLISHED.items()}, noise=0.001, kar=0.02)
-    cells = given.table.copy()
+    cells = given.cells.copy()
     late = (cells["protocol"] == "roar") & (cells["fraction"] == 0.99) & (cells["estimator"] == "ig")
     assert outcomes(results(cells), "hooker2019")["kar"] == FAILS
     cells.loc[late, "accuracy"] = 0.55 - 0.3 - 0.001 * cells.loc[late, "seed"]
@@ -283,9 +283,9 @@ def test_song_as_published():
 def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked_for():
     """Random ranks leave less accuracy than their roughness would: one claim of three sees it, blocks are in none."""
     given = song(noise=0.0)
-    cells = given.table.copy()
+    cells = given.cells.copy()
     cells.loc[(cells["estimator"] == "random") & (cells["fraction"] > 0), "accuracy"] = 0.2
-    evidence = ClaimEvidence(replace(given, table=cells), TASK, MODEL)
+    evidence = ClaimEvidence(replace(given, cells=cells), TASK, MODEL)
     for of in ("maps", "masks"):
         line = variation_lines(evidence, True, of)[0.3]
         assert set(line.excluded) == {"random", "sq(sobel)", "block_random"}
@@ -303,17 +303,17 @@ def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked
 
 def test_lines_keep_to_the_rates_of_the_figures():
     given = song()
-    more = given.table[given.table["fraction"] == 0.3].assign(fraction=0.9, accuracy=0.3)
-    evidence = ClaimEvidence(replace(given, table=pd.concat([given.table, more])), TASK, MODEL)
+    more = given.cells[given.cells["fraction"] == 0.3].assign(fraction=0.9, accuracy=0.3)
+    evidence = ClaimEvidence(replace(given, cells=pd.concat([given.cells, more])), TASK, MODEL)
     assert sorted(variation_lines(evidence, True)) == [0.1, 0.3, 0.5]
 
 
 def test_random_blocks_must_cost_more_at_every_fraction():
     given = song(noise=0.001)
-    cells = given.table.copy()
+    cells = given.cells.copy()
     early = (cells["estimator"] == "block_random") & (cells["fraction"] == 0.3)
     cells.loc[early, "accuracy"] += 0.5
-    for found in (replace(given, table=cells), song(block=0.03, noise=0.001)):
+    for found in (replace(given, cells=cells), song(block=0.03, noise=0.001)):
         assert outcomes(found, "song2023:blocks") == {"blocks": FAILS}
 
 

@@ -129,13 +129,13 @@ def cell(protocol, estimator="grad", seed=0) -> Cell:
 
 def test_every_protocol_has_numbers_and_only_some_judge(bench):
     results = bench[1]
-    assert set(results.table["status"]) == {"done"}, results.problems
-    own = results.table[results.table["fraction"] == 0.3]
+    assert set(results.cells["status"]) == {"done"}, results.problems
+    own = results.cells[results.cells["fraction"] == 0.3]
     assert own["accuracy"].between(0, 1).all()
     assert own[~own["protocol"].str.contains("find-mask")]["bits"].notna().all()
     judging = {p.name for p in PROTOCOLS.values() if p.judges}
     assert set(results.verdicts["protocol"]) <= judging
-    masks = results.table[results.table["protocol"] == "roar:mask"]
+    masks = results.cells[results.cells["protocol"] == "roar:mask"]
     assert set(masks["fraction"]) == {0.3}, "no mask is plain training at any fraction"
 
 

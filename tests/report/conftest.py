@@ -71,7 +71,7 @@ def results_of(rows: list[dict], **changes) -> Results:
     )
     settings = {
         "study": {"name": "made by hand", "weights": None, "recipe": {"epochs": 2}},
-        "table": table,
+        "cells": table,
         "costs": costs,
         "protocols": PROTOCOLS,
         "roles": ROLES,

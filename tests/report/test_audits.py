@@ -81,7 +81,7 @@ def test_changes_are_magenta_with_a_minus_and_cyan_with_a_plus():
 @pytest.fixture
 def audited(plain_case):
     results = plain_case
-    task, model = results.table["task"].iloc[0], results.table["model"].iloc[0]
+    task, model = results.cells["task"].iloc[0], results.cells["model"].iloc[0]
     known = results.verdicts.query("protocol == 'roar'")["estimator"].iloc[0]
     finding = Finding(
         "misleads",

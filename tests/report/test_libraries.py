@@ -31,7 +31,7 @@ def test_a_study_is_written_as_tables(tmp_path):
         path = write_report(made, tmp_path)
     assert path == tmp_path / "results.csv"
     again = pd.read_csv(io.BytesIO(path.read_bytes()))
-    assert again["accuracy"].tolist() == made.table["accuracy"].tolist()
+    assert again["accuracy"].tolist() == made.cells["accuracy"].tolist()
     assert pd.read_csv(tmp_path / "verdicts.csv")["verdict"].tolist() == made.verdicts["verdict"].tolist()
     assert not (tmp_path / "report.html").exists()
 

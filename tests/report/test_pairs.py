@@ -31,7 +31,7 @@ def test_every_pair_but_those_of_random_is_compared_under_every_protocol(plain_c
 
 
 def test_a_study_with_interim_analyses_spends_a_share_on_its_pairs(plain_case, make_results):
-    again = make_results(plain_case.table.to_dict("records"), study={"until_decided": True, "seeds": [*range(20)]})
+    again = make_results(plain_case.cells.to_dict("records"), study={"until_decided": True, "seeds": [*range(20)]})
     assert plain_case.comparison_alpha == 0.05
     assert again.comparison_alpha == 0.0125
     p = plain_case.comparisons["p_holm"]

@@ -204,7 +204,7 @@ def test_the_first_screen_has_the_answer_and_no_alarm_about_metrics_that_take_no
 
 def test_tables_read_back_exactly(written, plain_case):
     csv = pd.read_csv(written.parent / "results.csv", keep_default_na=False, na_values={"accuracy": "", "bits": ""})
-    pd.testing.assert_frame_equal(csv, plain_case.table, check_dtype=False)
+    pd.testing.assert_frame_equal(csv, plain_case.cells, check_dtype=False)
     verdicts = pd.read_csv(written.parent / "verdicts.csv", keep_default_na=False)
     assert verdicts["advantage"].tolist() == plain_case.verdicts["advantage"].tolist()
 

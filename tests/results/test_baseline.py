@@ -35,25 +35,25 @@ def by_hand(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_verdicts_are_those_against_the_mean_of_the_rankings(made):
-    again = compare_with_baseline(by_hand(made.table))
+    again = compare_with_baseline(by_hand(made.cells))
     for column in ("advantage", "low", "high", "se", "df", "p", "p_holm"):
         assert np.allclose(made.verdicts[column], again[column], rtol=1e-12), column
-    alone = compare_with_baseline(by_hand(made.table[~made.table["estimator"].isin(RANKINGS[1:])]))
+    alone = compare_with_baseline(by_hand(made.cells[~made.cells["estimator"].isin(RANKINGS[1:])]))
     assert not np.allclose(made.verdicts["advantage"], alone["advantage"], rtol=1e-6)
     assert set(made.verdicts["random_rankings"]) == {3}
 
 
 def test_further_rankings_are_estimators_nowhere_but_in_the_table(made):
     view = made.view(TASK, MODEL)
-    assert set(made.table["estimator"]) == set(LEVELS)
-    for frame in (view.table, view.cells, view.own_cells, view.curves("roar"), view.intervals["roar"]):
+    assert set(made.cells["estimator"]) == set(LEVELS)
+    for frame in (view.cells, view.done, view.own_cells, view.curves("roar"), view.intervals["roar"]):
         assert set(frame["estimator"]) == {"random", "grad", "ig"}
     assert set(made.comparisons["better"]) | set(made.comparisons["worse"]) == {"grad", "ig"}
     assert set(view.areas("roar").index) == {"random", "grad", "ig"}
 
 
 def test_rankings_that_failed_leave_the_mean_of_the_others(made):
-    broken = made.table.copy()
+    broken = made.cells.copy()
     lost = (broken["estimator"] == "random") & (broken["seed"] == 1) | (
         (broken["estimator"] == RANKINGS[2]) & (broken["fraction"] == 0.9)
     )

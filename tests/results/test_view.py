@@ -10,7 +10,7 @@ import pytest
 
 from uproar.protocols import PROTOCOLS
 from uproar.results import view as views
-from uproar.results.study import COLUMNS, Results
+from uproar.results.study import COLUMNS, TABLE_COLUMNS, Results
 
 from ..roles import ROLES
 
@@ -93,7 +93,7 @@ def test_verdicts_are_computed_once(monkeypatch, study):
 def test_other_results_have_verdicts_of_their_own():
     made = results(cells("roar", LEVELS))
     assert len(made.verdicts) == 2
-    fewer = replace(made, table=made.table[made.table["estimator"] != "ig"])
+    fewer = replace(made, cells=made.cells[made.cells["estimator"] != "ig"])
     assert list(fewer.verdicts["estimator"]) == ["grad"]
 
 
@@ -107,6 +107,18 @@ def test_curves_without_a_common_fraction_are_named_and_leave_the_others_their_v
 
 def test_replicates_spent_are_those_with_a_cell_of_their_own():
     made = results(cells("roar", {"random": 0.8, "grad": 0.6}, seeds=5), until_decided=True)
-    more = made.table[(made.table["estimator"] == "grad") & (made.table["fraction"] == 0.0)][:1].assign(seed=7)
-    spent = replace(made, table=pd.concat([made.table, more], ignore_index=True)).spent
+    more = made.cells[(made.cells["estimator"] == "grad") & (made.cells["fraction"] == 0.0)][:1].assign(seed=7)
+    spent = replace(made, cells=pd.concat([made.cells, more], ignore_index=True)).spent
     assert list(spent["replicates"]) == [5] and not spent["open"].any()
+
+
+def test_the_table_has_every_number_once_and_what_is_not_done_with_its_reason():
+    frame = cells("roar", LEVELS).astype({"reason": object})
+    frame.loc[0, ["status", "reason", "accuracy"]] = ["failed", "it diverged", np.nan]
+    table = results(frame).table
+    assert list(table) == list(TABLE_COLUMNS) and len(table) == len(frame)
+    assert table.loc[0, ["method", "status", "reason"]].tolist() == [frame["estimator"][0], "failed", "it diverged"]
+    by_hand = frame[frame["estimator"] == "ig"].groupby("fraction")["accuracy"].mean()
+    again = table[table["method"] == "ig"].groupby("fraction")["value"].mean()
+    np.testing.assert_allclose(again, by_hand)
+    assert set(table["role"]) == {"method", "random"} and table["image"].isna().all()

@@ -69,7 +69,7 @@ def test_verdicts_are_those_of_the_analyses(done):
     tidy = run.done.rename(columns={"seed": "replicate", "accuracy": "value"})
     again = sequential(tidy[["estimator", "replicate", "fraction", "value"]], analyses=(5, 8), others=["sobel"])
     assert run.verdicts["verdict"].tolist() == again["verdict"].tolist()
-    assert not (run.table["status"] == "missing").any()
+    assert not (run.cells["status"] == "missing").any()
 
 
 def test_the_report_says_where_the_replicates_went(done, tmp_path):
@@ -88,12 +88,12 @@ def test_what_an_analysis_asked_for_is_missing_when_it_is_lost_and_made_again(do
     bench = bench_for(Setting.all_of(study)[0], str(copy))
     cell = Cell(bench.setting.task, bench.setting.model, "oracle", "roar", 0.45, study.seeds[1])
     (copy / bench.store.name("cell", bench.keys.cell(cell))).unlink()
-    missing = collect_run(study, copy).table.query("status == 'missing'")
+    missing = collect_run(study, copy).cells.query("status == 'missing'")
     # without it nobody knows what was decided: what the next analysis would then ask for is missing too
     assert study.seeds[1] in missing["seed"].tolist() and "oracle" in set(missing["estimator"])
     again = uproar.run(study, store=copy, jobs=1)
     columns = ["estimator", "fraction", "seed", "accuracy", "ties", "status"]
-    assert again.table[columns].equals(run.table[columns])
+    assert again.cells[columns].equals(run.cells[columns])
     assert again.verdicts.equals(run.verdicts)
 
 
@@ -102,11 +102,11 @@ def test_a_budget_begins_nothing_new_and_the_same_command_goes_on(tmp_path, monk
     monkeypatch.setattr(Deadline, "over", property(lambda self: self.end is not None and len(ended) > 2))
     study = {**SMALL, "until_decided": False, "seeds": 2}
     run = uproar.run(study, store=tmp_path, jobs=1, budget=1.0, listen=lambda s: ended.append(s.done))
-    missing = (run.table["status"] == "missing").sum()
+    missing = (run.cells["status"] == "missing").sum()
     assert missing
     assert any("The budget of 1 seconds ended the run" in notice for notice in run.notices)
     whole = uproar.run(study, store=tmp_path, jobs=1)
-    assert not (whole.table["status"] == "missing").any()
+    assert not (whole.cells["status"] == "missing").any()
     assert not whole.notices
 
 

@@ -190,7 +190,7 @@ def test_a_whole_study_elsewhere_gives_the_same_numbers(tmp_path, small_study, m
             there = uproar.run(small_study, store=tmp_path / "there", jobs=1)
     finally:
         bench_for.cache_clear()
-    assert (there.table["status"] == "done").all()
-    np.testing.assert_array_equal(there.table["accuracy"], here.table["accuracy"])
+    assert (there.cells["status"] == "done").all()
+    np.testing.assert_array_equal(there.cells["accuracy"], here.cells["accuracy"])
     assert (there.scores["status"] == "done").all()
     np.testing.assert_allclose(there.scores["value"], here.scores["value"], atol=1e-6)

@@ -53,7 +53,7 @@ def test_a_budget_that_ended_early_has_one_account_and_says_how_much_would_do(mo
 
     of = EvaluatorBits(bits(), bits(), {"ig": "method", "random": "random"})
     table = pd.DataFrame({"status": ["done", "missing"], "estimator": ["ig", "ig"], "reason": ["", "not run yet"]})
-    made = SimpleNamespace(table=table, problems=table[1:], evaluations={("t", "m", "label"): of})
+    made = SimpleNamespace(cells=table, problems=table[1:], evaluations={("t", "m", "label"): of})
     monkeypatch.setattr(evaluations, "run_to_end", lambda *_: SimpleNamespace(results=made))
     cost = SimpleNamespace(seconds=30.0, jobs={"evaluator": (3, 9.0)})
     monkeypatch.setattr(evaluations, "estimate", lambda *_: cost)

@@ -55,8 +55,8 @@ def test_the_study_brings_controls(judged):
         for direction in ("", ":keep")
         for masks in ("", ":shifted")
     }
-    assert set(results.table["estimator"]) == {"random", "grad", "centre", "brightness", "sobel", "block_random"}
-    assert (results.table["status"] == "done").all()
+    assert set(results.cells["estimator"]) == {"random", "grad", "centre", "brightness", "sobel", "block_random"}
+    assert (results.cells["status"] == "done").all()
 
 
 def test_a_cell_does_not_depend_on_the_cells_that_are_asked_with_it(tmp_path):
@@ -217,7 +217,7 @@ def test_the_evaluator_is_first(tmp_path):
     uproar.run(study, store=tmp_path, jobs=1, listen=lambda p: kinds.extend(j.kind for j in p.running))
     assert kinds.index("judge") < kinds.index("retrain")
     results = uproar.run(study, store=tmp_path, jobs=1)
-    assert (results.table["status"] == "done").all()
+    assert (results.cells["status"] == "done").all()
 
 
 def test_a_network_without_room_for_the_mask_sees_the_pixels_alone(tmp_path):
@@ -229,14 +229,14 @@ def test_a_network_without_room_for_the_mask_sees_the_pixels_alone(tmp_path):
     own = f"{tmp_path / 'net.py'}:build"
     study = study_with(models=[own], evaluator_models=[own])
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
-    assert (results.table["status"] == "done").all(), results.problems
+    assert (results.cells["status"] == "done").all(), results.problems
 
 
 def test_an_evaluator_that_cannot_be_trained_is_a_reason(tmp_path):
     study = study_with(recipe={"epochs": 1, "batch": 16, "lr": 1e30})
     results = uproar.run(study, store=tmp_path, jobs=1)
-    assert set(results.table["status"]) == {"failed"}
-    assert results.table["reason"].str.contains("diverged").all()
+    assert set(results.cells["status"]) == {"failed"}
+    assert results.cells["reason"].str.contains("diverged").all()
 
 
 def test_shards_give_the_same_bits_and_serve_roar_later(judged, tmp_path, monkeypatch):
@@ -252,7 +252,7 @@ def test_shards_give_the_same_bits_and_serve_roar_later(judged, tmp_path, monkey
     assert list(Store(tmp_path).keys("shard")) and not list(Store(tmp_path).keys("levels"))
     asked = uproar.run(study.with_changes(protocols=["roar", "evaluator"]), store=tmp_path, jobs=1)
     bench_for.cache_clear()
-    table = asked.table.set_index("protocol")
+    table = asked.cells.set_index("protocol")
     assert (table.loc["roar", "status"] == "done").all()
 
 

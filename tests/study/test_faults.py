@@ -27,7 +27,7 @@ def whole(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("uproar.study.levels.SHARD", faulty.SMALL_SHARDS)
         results = faulty.run(store)
-        assert set(results.table["status"]) == {"done"} and results.lost == 0
+        assert set(results.cells["status"]) == {"done"} and results.lost == 0
         assert all(finding.state != "skipped" for finding in results.findings)
         kinds = {path.parts[-3] for path in faulty.Faults(store, 0).files()}
         assert kinds == {"cell", "levels", "model", "score", "shard"}
@@ -135,8 +135,8 @@ def test_a_report_computes_nothing_and_shows_what_is_missing(whole, copy):
     bench_for.cache_clear()
     actual = collect_run(study, copy)
     expected = collect_run(study, whole[0])
-    assert len(actual.table) == len(expected.table)
-    status = actual.table["status"].value_counts()
+    assert len(actual.cells) == len(expected.cells)
+    status = actual.cells["status"].value_counts()
     assert status["missing"] >= 1 and set(status.index) <= {"done", "missing"}
     assert actual.lost >= 1 and not model.exists() and not cell.exists()
     assert any("set aside" in notice for notice in actual.notices)
@@ -160,4 +160,4 @@ def test_a_failed_cell_is_not_tried_again_with_what_is_repaired(copy, tmp_path):
     next((copy / "model").rglob("*.safetensors")).write_bytes(b"")
     results = faulty.run(copy, **changes)
     assert 0 < len((tmp_path / "count").read_text()) <= once
-    assert set(results.table["status"]) == {"done", "failed"} and results.lost == 0
+    assert set(results.cells["status"]) == {"done", "failed"} and results.lost == 0

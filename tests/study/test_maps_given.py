@@ -50,7 +50,7 @@ def write_maps(file: str = "m.safetensors") -> None:
 
 def same_numbers(results) -> bool:
     """Whether the estimators of a run and those that take their maps from a file have the same numbers."""
-    table = results.table
+    table = results.cells
     assert set(table.status) == {"done"}
     given = table.estimator.str.contains("maps:")
     table = table.assign(estimator=table.estimator.str.replace("maps:m.safetensors", "grad"))
@@ -121,7 +121,7 @@ def test_protocols_and_metrics_that_make_other_maps_are_skipped_with_the_reason(
         seeds=(0, 1),
     )
     results = uproar.run(study, store="st", jobs=1)
-    table = results.table[results.table.estimator.str.startswith("maps") & (results.table.fraction > 0)]
+    table = results.cells[results.cells.estimator.str.startswith("maps") & (results.cells.fraction > 0)]
     status = table.groupby("protocol").status.unique().map(list).to_dict()
     assert status == {"roar": ["done"], "roar:cross-fitted": ["skipped"]}
     assert "needs maps of several base models" in table[table.status == "skipped"].reason.iloc[0]
@@ -136,7 +136,7 @@ def test_a_nan_fails_the_cells_of_the_file_alone(here):
     maps["train"][17, 3, 3] = np.nan
     save_file(maps, "m.safetensors")
     study = uproar.study_of("s.toml", estimators=("maps:m.safetensors", "sobel"), protocols=("roar:no-retrain",))
-    table = uproar.run(study, store="st", jobs=1).table
+    table = uproar.run(study, store="st", jobs=1).cells
     assert set(table[table.estimator == "sobel"].status) == {"done"}
     lost = table[table.estimator.str.startswith("maps") & (table.fraction > 0)]
     assert set(lost.status) == {"failed"}

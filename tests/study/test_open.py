@@ -41,7 +41,7 @@ def test_a_run_is_opened_from_its_folder_as_the_command_line_reads_it(folder):
     run = uproar.open(folder / "runs/mine")
     assert isinstance(run, uproar.Run)
     table = pd.read_csv(folder / "runs/mine/results.csv")
-    assert run.table["accuracy"].tolist() == table["accuracy"].tolist()
+    assert run.cells["accuracy"].tolist() == table["accuracy"].tolist()
     assert run.verdicts["low"].tolist() == pd.read_csv(folder / "runs/mine/verdicts.csv")["low"].tolist()
     assert run.claims
     assert run.provenance["command"].startswith("uproar")
@@ -60,7 +60,7 @@ def test_a_run_is_read_from_its_store_alone(folder):
         uproar.open(folder / "mine.toml", store=folder / "runs/mine/store"),
         uproar.open(uproar.study_of(folder / "mine.toml"), store=folder / "runs/mine/store"),
     ):
-        assert opened.table["accuracy"].tolist() == from_folder.table["accuracy"].tolist()
+        assert opened.cells["accuracy"].tolist() == from_folder.cells["accuracy"].tolist()
         assert opened.verdicts.equals(from_folder.verdicts)
     shutil.copytree(folder / "runs/mine/store", folder / "alone")
     with pytest.raises(BadInput, match="does not say of which study"):
@@ -87,7 +87,7 @@ def test_a_run_that_was_stopped_opens_with_what_is_finished(folder):
     for file in cells[::2]:
         file.unlink()
     run = uproar.open(folder / "half")
-    assert 0 < (run.table["status"] == "done").sum() < len(run.table)
+    assert 0 < (run.cells["status"] == "done").sum() < len(run.cells)
 
 
 def test_a_folder_of_scores_gives_the_scores(folder, monkeypatch):
@@ -136,4 +136,4 @@ def test_python_files_that_a_folder_names_run_only_on_request(folder, tmp_path):
     file.write_text(json.dumps(content))
     with pytest.raises(BadInput, match="which reading it would run.*trust=True"):
         uproar.open(tmp_path / "got")
-    assert len(uproar.open(tmp_path / "got", trust=True).table)
+    assert len(uproar.open(tmp_path / "got", trust=True).cells)

@@ -94,7 +94,7 @@ def test_labels_that_do_not_fit_are_one_sentence():
 def test_a_study_of_labels_or_values_uses_their_loss_and_score(tmp_path, task, score):
     slow = {"recipe": {"epochs": 10, "lr": 0.02}} if score == "R²" else {}  # an unbounded loss wants a lower rate
     run = uproar.run({**SMALL, **slow, "tasks": task, "name": "kinds"}, store=tmp_path / "store", jobs=1)
-    cells = run.table
+    cells = run.cells
     base = cells[(cells["estimator"] == "random") & (cells["protocol"] == "roar")]
     assert set(base["status"]) == {"done"}
     (quality,) = run.quality.values()
@@ -132,7 +132,7 @@ def test_two_classes_and_one_logit_go_together(tmp_path):
         "output": "sigmoid",
     }
     run = uproar.run({**asked, "name": "one"}, store=tmp_path / "store", jobs=1)
-    assert set(run.table["status"]) == {"done"}
+    assert set(run.cells["status"]) == {"done"}
     (quality,) = run.quality.values()
     assert "sigmoid of one logit" in quality.sentence
     values = run.scores.query("metric == 'deletion(steps=4)'")["value"]
@@ -155,7 +155,7 @@ def test_protocols_and_audits_say_which_kinds_they_serve(tmp_path):
     }
     asked |= {"protocols": ["roar", by_class[0].name], "audits": ["leakage"], "fractions": [0.5]}
     run = uproar.run({**asked, "name": "refused"}, store=tmp_path / "store", jobs=1)
-    cells = run.table
+    cells = run.cells
     skipped = cells[(cells["protocol"] == by_class[0].name) & (cells["fraction"] > 0)]
     assert (skipped["status"] == "skipped").all() and skipped["reason"].str.contains("serves softmax outputs").all()
     (finding,) = run.findings

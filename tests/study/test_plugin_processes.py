@@ -153,7 +153,7 @@ def test_a_plugin_that_patches_the_classes_of_networks_changes_no_row_of_others(
     results = uproar.run(make(**changes), store=tmp_path / "store", jobs=jobs)
     assert_same(stored(make(), tmp_path / "store"), expected)
     if not loads:
-        assert set(results.table["status"]) == set(results.scores["status"]) == {"done"}
+        assert set(results.cells["status"]) == set(results.scores["status"]) == {"done"}
 
 
 def test_jobs_that_call_a_plugin_hold_nothing_else_and_train_nothing(make, tmp_path):
@@ -174,7 +174,7 @@ def test_a_job_that_never_returns_is_ended_and_fails_with_the_reason(make, tmp_p
     (tmp_path / "slow.py").write_text(NEVER_RETURNS)
     changes = {"estimators": ["random", "never_returns"], "metrics": [], "plugins": [str(tmp_path / "slow.py")]}
     results = uproar.run(make(**changes, job_limit=15), store=tmp_path / "store", jobs=1)
-    cells = results.table.query("fraction > 0").set_index("estimator")
+    cells = results.cells.query("fraction > 0").set_index("estimator")
     assert cells.loc["never_returns", "reason"] == "it did not end within 15 seconds (job_limit)"
     assert cells.loc["random", "status"] == "done"
 
@@ -182,7 +182,7 @@ def test_a_job_that_never_returns_is_ended_and_fails_with_the_reason(make, tmp_p
 def test_every_fault_fails_its_own_cells(make, expected, tmp_path):
     names = [*FAIL, *RUN, "sg(zeroes_its_inputs, samples=2)", *CLEAN]
     study = make(estimators=names, plugins=[str(FILE)])
-    cells = uproar.run(study, store=tmp_path / "store", jobs=2).table.query("fraction > 0").set_index("estimator")
+    cells = uproar.run(study, store=tmp_path / "store", jobs=2).cells.query("fraction > 0").set_index("estimator")
     assert_same(stored(make(), tmp_path / "store"), expected)
     for name, reason in FAIL.items():
         assert cells.loc[name, "status"] == "failed"

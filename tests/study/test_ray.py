@@ -101,10 +101,10 @@ class TestRay(ExecutorTests):
             fractions=[0.5],
         )
         results = uproar.run(study, store=tmp_path / "store", ray=self.address)
-        rows = results.table.query("estimator == 'deadly' and fraction > 0")
+        rows = results.cells.query("estimator == 'deadly' and fraction > 0")
         assert set(rows["status"]) == {"failed"}
         assert "its worker died 2 times, last on" in rows["reason"].iloc[0]
-        assert set(results.table.query("estimator == 'random'")["status"]) == {"done"}
+        assert set(results.cells.query("estimator == 'random'")["status"]) == {"done"}
 
     def test_a_store_that_no_node_sees_is_one_sentence(self, tmp_path, small):
         runner = self.make(str(tmp_path), small())
@@ -202,14 +202,14 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
     kinds = {job.kind for job in plan(study, Store(tmp_path / "ray")).jobs}
     assert kinds == {"train", "explain", "retrain", "evaluate", "evaluator", "judge", "score"}
     apart = uproar.run(study, store=tmp_path / "ray", ray=joined)
-    assert set(apart.table["status"]) == {"done"}
+    assert set(apart.cells["status"]) == {"done"}
     used = Path((tmp_path / "where").read_text())
     assert used.name == "sums.py" and tmp_path not in used.parents, "a module did not travel"
     here = uproar.run(study, store=tmp_path / "store", jobs=1)
     pd.testing.assert_frame_equal(numbers(apart), numbers(here))
     pd.testing.assert_series_equal(apart.scores["value"], here.scores["value"])
-    assert apart.table["bits"].notna().any()
-    pd.testing.assert_series_equal(apart.table["bits"], here.table["bits"])
+    assert apart.cells["bits"].notna().any()
+    pd.testing.assert_series_equal(apart.cells["bits"], here.cells["bits"])
 
 
 HELD = """
@@ -263,7 +263,7 @@ def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, sm
     results = uproar.run(study, store=tmp_path / "a", ray=cluster.address, listen=listen)
     assert not ray.is_initialized()
     assert killed.exists(), "the job never began"
-    assert set(results.table["status"]) == {"done"}
+    assert set(results.cells["status"]) == {"done"}
     assert any(
         notice.startswith("explain held seed 0") and "died on" in notice and "elsewhere" in notice
         for notice in results.notices

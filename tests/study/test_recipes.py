@@ -65,7 +65,7 @@ def test_a_pretrained_start_needs_both_the_word_and_the_file(small, pretrained, 
 def test_a_named_recipe_runs_with_its_optimiser_and_a_sampled_fill(tmp_path, small):
     study = small(**ONE, fill="mean(images=7)", recipe={"name": "li2024", "epochs": 1, "ghost": 8, "augment": ["crop"]})
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
-    assert (results.table["status"] == "done").all()
+    assert (results.cells["status"] == "done").all()
     bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))
     assert not bench.inputs.stacks
     rows = torch.randperm(60, generator=uproar.seeds.generator("mean of images"))[:7]
@@ -76,4 +76,4 @@ def test_a_named_recipe_runs_with_its_optimiser_and_a_sampled_fill(tmp_path, sma
 
 def test_a_fill_that_draws_from_training_images_reaches_the_report(tmp_path, small):
     results = uproar.run(small(**ONE, fill="resample"), store=tmp_path / "store", jobs=1)
-    assert (results.table["status"] == "done").all()
+    assert (results.cells["status"] == "done").all()

@@ -22,7 +22,7 @@ def test_roar_written_out_gives_the_accuracies_of_a_study(tmp_path):
         random_rankings=1,
         checks=(),
     )
-    table = uproar.run(study, store=tmp_path, jobs=1).table
+    table = uproar.run(study, store=tmp_path, jobs=1).cells
     of_study = {(row.estimator, row.fraction): row.accuracy for row in table.itertuples()}
     written_out = runpy.run_path(str(EXAMPLE))["roar"](fraction=0.5, seed=0)
     assert written_out["all pixels"] == pytest.approx(of_study["grad", 0.0], abs=1e-9)

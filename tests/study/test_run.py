@@ -38,7 +38,7 @@ ORDER = ["protocol", "estimator", "fraction", "seed"]
 
 
 def numbers(results) -> pd.DataFrame:
-    return results.table.sort_values(ORDER)[[*ORDER, "accuracy", "status", "ties"]].reset_index(drop=True)
+    return results.cells.sort_values(ORDER)[[*ORDER, "accuracy", "status", "ties"]].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +51,10 @@ def done(tmp_path_factory):
 
 def test_every_cell_has_a_number(done):
     results, _ = done
-    assert set(results.table["status"]) == {"done"}
+    assert set(results.cells["status"]) == {"done"}
     # 4 estimators x 3 protocols x (2 fractions + plain training) x 2 seeds
-    assert len(results.table) == 72
-    assert results.table["accuracy"].between(0, 1).all()
+    assert len(results.cells) == 72
+    assert results.cells["accuracy"].between(0, 1).all()
 
 
 def test_several_random_rankings_are_cells_of_their_own_and_one_baseline(small, tmp_path):
@@ -107,7 +107,7 @@ def test_roar_is_what_its_definition_says(done, small):
         net = uproar.build(study.models[0], task, seed)
         fit(net, parts["train"], task.train.labels, study.recipe, seed)
         expected = accuracy(predict(net, parts["test"]), task.test.labels)
-        row = results.table.query(
+        row = results.cells.query(
             "protocol == @protocol and estimator == 'sq(grad)' and fraction == @fraction and seed == @seed"
         )
         assert row["accuracy"].item() == pytest.approx(expected, abs=1 / 30 + 1e-9)
@@ -117,7 +117,7 @@ def test_roar_is_what_its_definition_says(done, small):
 def test_nothing_removed_is_plain_training_run_once(done):
     results, _ = done
     for protocol, plain in (("roar", 0.0), ("kar", 1.0), ("roar:no-retrain", 0.0)):
-        rows = results.table.query("protocol == @protocol and fraction == @plain")
+        rows = results.cells.query("protocol == @protocol and fraction == @plain")
         assert (rows.groupby("seed")["accuracy"].nunique() == 1).all()
     assert len(list(Store(done[1]).keys("model"))) == 2
 
@@ -242,8 +242,8 @@ def test_damaged_files_are_noticed_and_made_again(done, small, tmp_path):
             content[-1] ^= 255
             path.write_bytes(content)
     partial = collect(small(), Store(store))
-    assert set(partial.table["status"]) == {"missing"}
-    assert len(partial.table) == len(done[0].table)
+    assert set(partial.cells["status"]) == {"missing"}
+    assert len(partial.cells) == len(done[0].cells)
     again = uproar.run(small(), store=store, jobs=1)
     assert any("made again" in notice for notice in (*partial.notices, *again.notices))
     pd.testing.assert_frame_equal(numbers(done[0]), numbers(again), check_exact=True)
@@ -275,7 +275,7 @@ def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_p
     names = ["random", "nan_in_one", "raises", "does_not_apply", "fine"]
     study = small(plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, protocols=["roar"])
     results = uproar.run(study, store=tmp_path / "store", jobs=jobs)
-    result = results.table.query("fraction > 0").groupby("estimator")[["status", "reason"]].first()
+    result = results.cells.query("fraction > 0").groupby("estimator")[["status", "reason"]].first()
     assert result.loc["fine", "status"] == "done"
     assert result.loc["random", "status"] == "done"
     assert result.loc["nan_in_one", "status"] == "failed"
@@ -298,7 +298,7 @@ def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are
         estimators=["random", "grad", "sobel"],
     )
     results = uproar.run(study, store=tmp_path, jobs=1)
-    status = results.table.query("fraction == 0.2").set_index("estimator")["status"].to_dict()
+    status = results.cells.query("fraction == 0.2").set_index("estimator")["status"].to_dict()
     assert status == {"random": "done", "grad": "done", "sobel": "skipped"}
     bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
     gone = bench.rankings.important(ImageRanking(bench.chain("grad"), 0), 0.2, bench.task.test)
@@ -311,7 +311,7 @@ def test_controls_that_are_not_rankings_run_as_cells(tmp_path, small):
         estimators=["random", "bernoulli", "block_random_free"], seeds=1, protocols=["roar"], fractions=[0.5, 1.0]
     )
     results = uproar.run(study, store=tmp_path, jobs=1)
-    assert set(results.table["status"]) == {"done"}
+    assert set(results.cells["status"]) == {"done"}
 
 
 def test_coin_flips_are_per_pixel_or_per_value_and_go_on_with_random_removal(tmp_path, small):
@@ -334,7 +334,7 @@ def test_coin_flips_are_per_pixel_or_per_value_and_go_on_with_random_removal(tmp
     assert values.double().mean() == pytest.approx(0.9, abs=0.02) and (values.all(1) != values.any(1)).any()
     further = {cell.estimator for cell in cells_of(study, setting) if cell.fraction == 0.9}
     assert further == {"random", "bernoulli", "bernoulli(each=value)"}
-    assert set(uproar.run(study, store=tmp_path, jobs=1).table["status"]) == {"done"}
+    assert set(uproar.run(study, store=tmp_path, jobs=1).cells["status"]) == {"done"}
 
 
 SPLIT = "total_variation(split=train)"
@@ -365,7 +365,7 @@ def test_given_weights_make_the_base_model_fixed(tmp_path, small):
     study = small(weights=str(tmp_path / "w.safetensors"), protocols=["roar:no-retrain"])
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert len(list(Store(tmp_path / "store").keys("model"))) == 1
-    plain = results.table.query("fraction == 0")["accuracy"]
+    plain = results.cells.query("fraction == 0")["accuracy"]
     expected = accuracy(predict(net, task.test.read(slice(None))), task.test.labels)
     np.testing.assert_allclose(plain, expected)
 
@@ -427,7 +427,7 @@ def test_two_runs_on_one_store_at_once_disturb_each_other_in_nothing(done, tmp_p
         import uproar
         from tests.study.conftest import SMALL
         found = uproar.run(SMALL, store={str(tmp_path)!r}, jobs=1)
-        assert set(found.table["status"]) == {{"done"}} and not found.lost
+        assert set(found.cells["status"]) == {{"done"}} and not found.lost
         assert not any("set aside" in notice for notice in found.notices), found.notices
         """
     )
@@ -473,10 +473,10 @@ class TestProcesses(ExecutorTests):
         plugins = [str(tmp_path / "deadly.py")]
         study = small(estimators=["random", "deadly"], plugins=plugins, seeds=1, protocols=["roar"])
         results = uproar.run(study, store=tmp_path / "store", jobs=2)
-        rows = results.table.query("estimator == 'deadly' and fraction > 0")
+        rows = results.cells.query("estimator == 'deadly' and fraction > 0")
         assert set(rows["status"]) == {"failed"}
         assert "SIGKILL" in rows["reason"].iloc[0]
-        assert set(results.table.query("estimator == 'random'")["status"]) == {"done"}
+        assert set(results.cells.query("estimator == 'random'")["status"]) == {"done"}
 
     def test_no_process_is_left_behind(self, tmp_path, small):
         runner = Processes(str(tmp_path), 2)

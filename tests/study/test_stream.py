@@ -288,5 +288,5 @@ def test_photos_of_few_of_the_classes_are_judged_and_pictured(tmp_path, monkeypa
         "recipe": {"epochs": 1},
     }
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
-    assert set(results.table["status"]) == {"done"}
+    assert set(results.cells["status"]) == {"done"}
     assert len(results.pictures) == 2  # one of each class that is there

@@ -67,7 +67,7 @@ class StudyEvidence(ABC):
     @property
     def cells(self) -> pd.DataFrame:
         """One row per finished cell: protocol, estimator, fraction, seed, accuracy, ..."""
-        return self.view.cells
+        return self.view.done
 
     @property
     def scores(self) -> pd.DataFrame:

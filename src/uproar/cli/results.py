@@ -65,7 +65,7 @@ def print_verdicts(results: Run) -> None:
     """A table per task, model and metric that retrains: every method against random rankings."""
     verdicts = results.verdicts
     if verdicts.empty:
-        if any(not results.protocols[name].evaluator for name in results.table["protocol"].unique()):
+        if any(not results.protocols[name].evaluator for name in results.cells["protocol"].unique()):
             output.print("No verdict yet: too few cells are finished.")
         return
     doubts = {tuple(row[:4]): str(row[4]) for row in results.trust.itertuples(index=False)}
@@ -224,10 +224,10 @@ def finish(results: Run, page: Path, folder: Path) -> int:
         errors.print(f"[yellow]missing[/] {results.lost} results of {escape(results.place)} are lost.", soft_wrap=True)
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
     steps = [f"open {page}"]
-    retrained = len(results.table) > 0
+    retrained = len(results.cells) > 0
     if "missing" in set(results.problems["status"]):
         steps.append(f"{command('run', folder)} resumes what is missing")
-    elif retrained and results.table["seed"].nunique() < LEAST_REPLICATES:
+    elif retrained and results.cells["seed"].nunique() < LEAST_REPLICATES:
         steps.append(f"the same command with --seeds {LEAST_REPLICATES} adds seeds, for verdicts")
     elif retrained and not results.findings:
         steps.append(f"{command('audit', folder)} checks whether these scores mislead")
@@ -237,4 +237,4 @@ def finish(results: Run, page: Path, folder: Path) -> int:
 
 def status_count(results: Run, status: str) -> int:
     """How many cells of a run, retrained or not, ended so."""
-    return int((results.table["status"] == status).sum() + (results.scores["status"] == status).sum())
+    return int((results.cells["status"] == status).sum() + (results.scores["status"] == status).sum())

@@ -74,7 +74,7 @@ class ClaimEvidence:
     @property
     def cells(self) -> pd.DataFrame:
         """The finished cells."""
-        return self.view.cells
+        return self.view.done
 
     @property
     def values(self) -> pd.DataFrame:

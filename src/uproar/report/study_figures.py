@@ -38,7 +38,7 @@ Styles = Mapping[str, Style]
 
 def estimator_styles(results: Results) -> dict[str, Style]:
     """One style per estimator for all figures of a study."""
-    names = (name for table in (results.table, results.scores) for name in table["estimator"])
+    names = (name for table in (results.cells, results.scores) for name in table["estimator"])
     return styles(name for name in names if name not in results.further_rankings)
 
 
@@ -160,7 +160,7 @@ def picture_figures(view: StudyView) -> list[Figure]:
     there = {p for picture in view.pictures for p, _, _ in picture.changed}
     return [
         _pictures(view, picture, str(protocol), place)
-        for protocol in view.table["protocol"].unique()
+        for protocol in view.cells["protocol"].unique()
         if protocol in there
         for place, picture in enumerate(view.pictures, 1)
         if any(p == protocol for p, _, _ in picture.changed)

@@ -41,7 +41,7 @@ def study_tables(results: Results) -> dict[str, pd.DataFrame]:
     """The tables of a run by name: those that have rows, and `results`."""
     about = ("task", "model", "audit", "question", "state", "sentence")
     tables = {
-        "results": results.table,
+        "results": results.cells,
         "verdicts": results.verdicts if len(results.verdicts) else pd.DataFrame(columns=list(VERDICT_COLUMNS)),
         "comparisons": results.comparisons,
         "negative_controls": results.negative_controls,

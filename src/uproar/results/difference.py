@@ -82,7 +82,7 @@ class Difference:
 
 def compare(before: Results, after: Results) -> Difference:
     """What changed from one run to another."""
-    cells = (_values(run.table, CELL, "accuracy") for run in (before, after))
+    cells = (_values(run.cells, CELL, "accuracy") for run in (before, after))
     scores = (_values(run.scores, SCORE, "value") for run in (before, after))
     return Difference(
         differing_settings(before.study, after.study),

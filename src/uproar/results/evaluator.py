@@ -184,12 +184,16 @@ class EvaluatorScores:
         """What every score, verdict and pair is computed from; see IMAGE_COLUMNS."""
         frames = [pd.DataFrame(columns=list(IMAGE_COLUMNS))]
         for name, values in self.measurements.items():
-            replicate, image = np.indices(values.by_image.shape).reshape(2, -1)
-            image = image if self.bits.images is None else self.bits.images[image]
+            replicate, image = self.axes(values)
             parts = {direction: part.ravel() for direction, part in self._parts(name).items()}
             frame = pd.DataFrame({"replicate": replicate, "image": image, **parts})
             frames.append(frame.assign(estimator=name, kind=self.bits.kinds.get(name, "method")))
         return pd.concat(frames[1:] or frames, ignore_index=True).reindex(columns=list(IMAGE_COLUMNS))
+
+    def axes(self, values: Measurements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The replicate and the row in the test split of every number of some measurements."""
+        replicate, image = np.indices(values.by_image.shape).reshape(2, -1)
+        return replicate, image if self.bits.images is None else self.bits.images[image]
 
     @functools.cached_property
     def comparisons(self) -> pd.DataFrame:

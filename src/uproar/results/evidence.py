@@ -123,7 +123,7 @@ def costs_in(table: pd.DataFrame) -> dict[str, Cost]:
 def unjudged(view: StudyView, judged: Collection[str]) -> dict[str, str]:
     """Methods that failed or were skipped, and those that no metric ranks, with the reason; none that has a value."""
     reasons = {} if view.metric_scores is None else _never_ranked(view.metric_scores)
-    for frame in (view.table, view.own(view.results.scores)):
+    for frame in (view.cells, view.own(view.results.scores)):
         if len(frame):
             rest = frame[frame["status"].isin(["skipped", "failed"])]
             reasons |= {str(e): str(reason) for e, reason in zip(rest["estimator"], rest["reason"], strict=True)}

@@ -15,7 +15,7 @@ from uproar.protocols.protocol import Protocol
 from uproar.results.answer import Answer
 from uproar.results.claim_outcome import Judgement
 from uproar.results.evaluator import EvaluatorBits
-from uproar.results.evidence import CONTROL_COLUMNS
+from uproar.results.evidence import CONTROL_COLUMNS, facts_of
 from uproar.results.finding import Finding, Mark, nothing_against
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
@@ -42,8 +42,23 @@ COLUMNS = {
     "seconds": "time of this cell; 0 where the plain training is shared",
     "reason": "why a cell was skipped or failed",
 }
-"""The columns of `Results.table`, and what they mean."""
+"""The columns of `Results.cells`, and what they mean."""
 
+
+TABLE_COLUMNS = {
+    "task": "data set",
+    "model": "network",
+    "metric": "roar, kar, evaluator, deletion, ...: as the study names it",
+    "method": "chain that ranks the pixels; `random(draw=1)`, ... are further rankings of the baseline `random`",
+    "role": "method, baseline (never looks at the network), random or truth (told the class or the important pixels)",
+    "replicate": "seed",
+    "fraction": "share removed (roar) or kept (kar); empty where the value is over all fractions",
+    "image": "row of the test split; empty where the value is that of all test images",
+    "value": "as the metric counts: accuracy, bits of an evaluator, ...",
+    "status": "done, skipped, failed or missing",
+    "reason": "why it was skipped or failed",
+}
+"""The columns of `Results.table`."""
 
 SCORE_COLUMNS = {
     "task": "data set",
@@ -114,7 +129,7 @@ class Results:
     """
 
     study: Mapping[str, Any]
-    table: pd.DataFrame
+    cells: pd.DataFrame
     """One row per cell; see COLUMNS."""
     costs: pd.DataFrame
     """One row per task, model and estimator: passes per image, seconds to explain, constant maps, layers looked at."""
@@ -144,10 +159,37 @@ class Results:
     work: Mapping[str, float] = field(default_factory=dict)
     """Seconds inside the study's own work, by what was done; what audits add is not in it."""
 
+    @functools.cached_property
+    def table(self) -> pd.DataFrame:
+        """Every number once: one row per task, model, metric, method and replicate; see TABLE_COLUMNS.
+
+        Retrained metrics have a row per fraction; evaluators and metrics without retraining a row per image, in bits or
+        as the metric counts; what was skipped, failed or is missing has a row with its reason.
+        """
+        names = {"protocol": "metric", "estimator": "method", "seed": "replicate", "accuracy": "value"}
+        by_score = self.cells["protocol"].map({n: p.evaluator for n, p in self.protocols.items()}).astype(bool)
+        cells = self.cells[~(by_score & (self.cells["status"] == "done"))]
+        means = [facts_of(name).get("statistic") is None for name in self.scores["metric"]]
+        scores = self.scores[~(self.scores["status"].eq("done") & np.array(means, dtype=bool))]
+        rows = [cells.rename(columns=names), scores.rename(columns=names)]
+        rows.append(self.image_scores.rename(columns=names).assign(status="done"))
+        seeds = dict(enumerate(self.study.get("seeds") or ()))
+        for view in self.views:
+            for target, evaluator in view.evaluators.items():
+                place: dict[str, Any] = {"task": view.task, "model": view.model, "status": "done"}
+                place["metric"] = "evaluator" if target == "label" else "evaluator:model"
+                for name, measured in evaluator.measurements.items():
+                    replicates, images = evaluator.axes(measured)
+                    place |= {"method": name, "replicate": [seeds.get(r, r) for r in replicates], "image": images}
+                    rows.append(pd.DataFrame({**place, "value": measured.by_image.ravel()}))
+        table = _joined(rows).reindex(columns=list(TABLE_COLUMNS))
+        table["role"] = [self.roles.get(name, "method") for name in table["method"]]
+        return table.astype({"metric": str, "method": str, "image": "Int64"}).fillna({"reason": ""})
+
     @property
     def settings(self) -> list[tuple[str, str]]:
         """Every task with every model, in the order of the study."""
-        rows = pd.concat([self.table[["task", "model"]], self.scores[["task", "model"]]])
+        rows = pd.concat([self.cells[["task", "model"]], self.scores[["task", "model"]]])
         return list(rows.drop_duplicates().itertuples(index=False, name=None))
 
     @functools.cached_property
@@ -200,7 +242,7 @@ class Results:
     @property
     def done(self) -> pd.DataFrame:
         """The cells that have a number."""
-        return self.table[self.table["status"] == "done"]
+        return self.cells[self.cells["status"] == "done"]
 
     @property
     def test_images(self) -> list[int]:
@@ -219,7 +261,7 @@ class Results:
     @property
     def own_cells(self) -> pd.DataFrame:
         """The cells of the study's grid, without the plain training that all curves start from."""
-        return self.table[~is_plain(self.table, self.protocols)]
+        return self.cells[~is_plain(self.cells, self.protocols)]
 
     @functools.cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -302,13 +344,13 @@ class Results:
     @property
     def problems(self) -> pd.DataFrame:
         """Skipped, failed and missing cells, counted by reason."""
-        tables = [self.table, self.scores] if len(self.scores) else [self.table]
+        tables = [self.cells, self.scores] if len(self.scores) else [self.cells]
         rest = pd.concat([t.loc[t["status"] != "done", ["status", "estimator", "reason"]] for t in tables])
         groups = rest.groupby(["status", "estimator", "reason"], dropna=False, sort=False)
         return groups.size().rename("cells").reset_index()
 
     def __repr__(self) -> str:
-        done = f"{len(self.done)} of {len(self.table)} cells done"
+        done = f"{len(self.done)} of {len(self.cells)} cells done"
         return f"<{type(self).__name__}, {done}: {' '.join(answer.sentence for answer in self.answers)}>"
 
     def _repr_html_(self) -> str:

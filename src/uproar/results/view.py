@@ -61,25 +61,25 @@ class StudyView:
         return table[(table["task"] == self.task) & (table["model"] == self.model)] if len(table) else table
 
     @functools.cached_property
-    def table(self) -> pd.DataFrame:
+    def cells(self) -> pd.DataFrame:
         """All cells, finished or not; those of the random rankings of a replicate are one, with their mean."""
         rankings = self.results.further_rankings
-        return merge_baseline(self.own(self.results.table), rankings, ("accuracy", "bits", "ties"))
+        return merge_baseline(self.own(self.results.cells), rankings, ("accuracy", "bits", "ties"))
 
     @functools.cached_property
-    def cells(self) -> pd.DataFrame:
+    def done(self) -> pd.DataFrame:
         """The finished cells."""
-        return self.table[self.table["status"] == "done"]
+        return self.cells[self.cells["status"] == "done"]
 
     @functools.cached_property
     def own_cells(self) -> pd.DataFrame:
         """All cells without the plain training that all curves start from."""
-        return self.table[~is_plain(self.table, self.results.protocols)]
+        return self.cells[~is_plain(self.cells, self.results.protocols)]
 
     @property
     def protocols(self) -> list[str]:
         """The protocols that have a cell of their own with a number, in the order of the study."""
-        names = dict.fromkeys(str(name) for name in self.table["protocol"])
+        names = dict.fromkeys(str(name) for name in self.cells["protocol"])
         return [name for name in names if len(self.curves(name))]
 
     def curves(self, protocol: str, *, plain: bool = True) -> pd.DataFrame:
@@ -89,7 +89,7 @@ class StudyView:
         shared by all estimators, also by those that were skipped: alone it is no curve, and it would leave the others
         no fraction in common but its own. `plain=False` leaves it out of the curves.
         """
-        rows = self.cells[(self.cells["protocol"] == protocol) & self.cells["accuracy"].notna()]
+        rows = self.done[(self.done["protocol"] == protocol) & self.done["accuracy"].notna()]
         own = ~is_plain(rows, self.results.protocols)
         rows = rows[rows["estimator"].isin(set(rows.loc[own, "estimator"]))] if plain else rows[own]
         return rows.rename(columns={"seed": "replicate", "accuracy": "value"})[list(CURVE_COLUMNS)]
@@ -102,7 +102,7 @@ class StudyView:
         """Accuracy by replicate (rows) and fraction (columns), plain training included; whole columns only."""
         key = (protocol, estimator)
         if key not in self._accuracies:
-            rows = self.cells[(self.cells["protocol"] == protocol) & (self.cells["estimator"] == estimator)]
+            rows = self.done[(self.done["protocol"] == protocol) & (self.done["estimator"] == estimator)]
             self._accuracies[key] = rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
         return self._accuracies[key].copy()
 

@@ -276,7 +276,7 @@ def collect(
     metric_tables = {part.place: scores for part in parts if (scores := metric_scores(study, part.bench)) is not None}
     return Results(
         study={**study.model_dump(mode="json"), "random_rankings": len(study.baseline_chains)},
-        table=table,
+        cells=table,
         costs=pd.DataFrame([part.cost_row(chain) for part in parts for chain in study.every_chain]),
         protocols={p.name: p for p in (*PROTOCOLS.values(), *study.protocol_list)},
         pictures=tuple(p for bench in benches for p in _pictures(study, bench)) if with_pictures else (),

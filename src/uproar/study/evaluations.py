@@ -60,7 +60,7 @@ def evaluations_of(
         return {}, f"No evaluator was asked: {error}"
     evaluations = {target: bits for (_, _, target), bits in results.evaluations.items()}
     finished = _finished(evaluations)
-    if _cut_short(results.table):
+    if _cut_short(results.cells):
         said = _over(finished, budget)
         return (evaluations if finished >= LEAST_REPLICATES else {}), said
     reasons = results.problems

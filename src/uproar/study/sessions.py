@@ -191,7 +191,7 @@ def open_store(study: Study, store: str | None, facts: Mapping[str, Any] | None 
 
     run = collect_run(study, store, None, facts)
     answered = any(finding.state != "skipped" for finding in run.findings)
-    if not answered and not {"done", "failed"} & {*run.table["status"], *run.scores["status"]}:
+    if not answered and not {"done", "failed"} & {*run.cells["status"], *run.scores["status"]}:
         raise BadInput(
             f"Nothing of {study.name} is finished in {public(store)}: run it first, or give the --store that has it "
             "(in Python, store=)."
