@@ -102,6 +102,7 @@ def source_hash(path: str | Path) -> str:
 
 
 def _load(file: Path) -> LoadedFile:
+    """The file as it is now, loaded once for each text that it and what it loads have had."""
     with _LOCK:
         known = _LOADED.get(file)
         if known is not None and known.is_current:
@@ -111,8 +112,7 @@ def _load(file: Path) -> LoadedFile:
         spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[str(file.parent)])
         assert spec is not None
         assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
         _loading.append(name)
         try:
             with _fresh_local_modules(file.parent) as loaded:
@@ -122,28 +122,37 @@ def _load(file: Path) -> LoadedFile:
             raise
         finally:
             _loading.pop()
-        local = tuple(each for each in loaded.values() if getattr(each, "__file__", None))
+        local = tuple(each for each in loaded if getattr(each, "__file__", None))
         _LOADED[file] = _IDENTITIES[name] = LoadedFile(module, local, _hashes(module, local))
         return _LOADED[file]
 
 
 def _hashes(module: ModuleType, local: Sequence[ModuleType]) -> dict[Path, str]:
-    """What the files hold that a file consists of, its own first."""
-    file, *others = (Path(str(each.__file__)).resolve() for each in (module, *local))
-    data = {path for each in (module, *local) for path in _named_data(each)}
-    return {path: _content_hash(path) for path in [file, *sorted({*others, *data} - {file})]}
+    """What a file consists of, with hashes, itself first: local modules, and the data that all of these name."""
+    file, *paths = (Path(str(each.__file__)).resolve() for each in (module, *local))
+    for each in (module, *local):
+        origin, listed = Path(str(each.__file__)), getattr(each, DEPENDS_ON, ())
+        names = [listed] if isinstance(listed, str) else listed
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise BadInput(f'{origin.name}: {DEPENDS_ON} is a list of names of files, such as ["weights.pt"].')
+        for name in names:
+            place = (origin.parent / user_path(name)).resolve()
+            if not place.exists():
+                raise BadInput(f"{origin.name} says that it depends on {name}, but there is no file {place}.")
+            paths += [path for path in place.rglob("*") if path.is_file()] if place.is_dir() else [place]
+    return {path: _content_hash(path) for path in [file, *sorted({*paths} - {file})]}
 
 
 @contextmanager
-def _fresh_local_modules(folder: Path) -> Iterator[dict[str, ModuleType]]:
-    """Inside, imports find modules below a folder, each read anew; afterwards, what they found before."""
+def _fresh_local_modules(folder: Path) -> Iterator[list[ModuleType]]:
+    """Inside, imports find modules below a folder, each read anew; afterwards they are listed, and others come back."""
     beside = {path.stem for path in folder.iterdir()}
     before = {
         name: module
         for name, module in [*sys.modules.items()]
         if _is_local(module, folder) or (name.partition(".")[0] in beside and _is_local(module, Path("/")))
     }
-    loaded: dict[str, ModuleType] = {}
+    loaded: list[ModuleType] = []
     compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # edits within a second would not be seen
     for name in before:
         del sys.modules[name]
@@ -154,10 +163,11 @@ def _fresh_local_modules(folder: Path) -> Iterator[dict[str, ModuleType]]:
     finally:
         sys.path.remove(str(folder))
         sys.dont_write_bytecode = compiles
-        loaded |= {name: module for name, module in [*sys.modules.items()] if _is_local(module, folder)}
-        for name in loaded:  # another file may have other modules of these names
-            if not name.startswith(PREFIX):
-                del sys.modules[name]
+        for name, module in [*sys.modules.items()]:
+            if _is_local(module, folder):
+                loaded.append(module)
+                if not name.startswith(PREFIX):  # another file may have other modules of these names
+                    del sys.modules[name]
         sys.modules.update(before)
 
 
@@ -187,19 +197,6 @@ def check_local_imports(function: Callable[..., Any]) -> None:
             f"{file.name} imports {unseen.name} inside a function, so that a change of it would not be noticed: import "
             f"it at the top of the file, or name it in {DEPENDS_ON}."
         )
-
-
-def _named_data(module: ModuleType) -> Iterator[Path]:
-    """The files that a module says it depends on."""
-    file, named = Path(str(module.__file__)), getattr(module, DEPENDS_ON, ())
-    listed = [named] if isinstance(named, str) else named
-    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
-        raise BadInput(f'{file.name}: {DEPENDS_ON} is a list of names of files, such as ["weights.pt"].')
-    for name in listed:
-        place = (file.parent / user_path(name)).resolve()
-        if not place.exists():
-            raise BadInput(f"{file.name} says that it depends on {name}, but there is no file {place}.")
-        yield from (path for path in place.rglob("*") if path.is_file()) if place.is_dir() else [place]
 
 
 # what was declared where
@@ -236,17 +233,14 @@ def code_of(module: str, function: Callable[..., Any]) -> str:
 
 def line_in_file(error: BaseException) -> str:
     """Where in a user's file an error came about, e.g. `my_method.py, line 7`; empty if it did not in any."""
-    folders = {str(Path(str(module.__file__)).parent) for name, module in [*sys.modules.items()] if _is_file(name)}
-    frames = [
+    folders = {str(next(iter(loaded.hashes)).parent) for loaded in _IDENTITIES.values()}
+    lines = [
         f"{Path(frame.f_code.co_filename).name}, line {line}"
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if _is_file(str(frame.f_globals.get("__name__"))) or str(Path(frame.f_code.co_filename).parent) in folders
+        if str(frame.f_globals.get("__name__")).startswith(PREFIX)
+        or str(Path(frame.f_code.co_filename).parent) in folders
     ]
-    return frames[-1] if frames else ""
-
-
-def _is_file(module: str) -> bool:
-    return module.startswith(PREFIX)
+    return lines[-1] if lines else ""
 
 
 def describe_error(error: BaseException) -> str:
