@@ -98,8 +98,9 @@ def test_what_is_repeated_of_a_long_value_is_short():
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "~nobody_has_this_name/x", "a/" * 3000])
 def test_paths_that_no_file_can_have_are_one_sentence_in_every_command(name, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    refused(".", user_path, name)
-    refused(".", Store, name)
+    for path in (name, ""):
+        refused(".", user_path, path)
+        refused(".", Store, path)
     for command in (
         ["run", f"{name}.toml"],
         ["report", name],

@@ -35,7 +35,7 @@ LISTED = 10.0
 class LocalFolder:
     """A folder that every process sees under the same path."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: str | Path) -> None:
         self.path = user_path(root)
         self.root = str(self.path)
 
@@ -246,9 +246,9 @@ def backend_at(root: str | Path) -> Backend:
     """The backend for an address: a path, or a URL with a scheme."""
     text = str(root)
     if "://" not in text:
-        return LocalFolder(Path(root))
+        return LocalFolder(text)
     scheme, _, rest = text.partition("://")
-    return LocalFolder(Path(rest)) if scheme in ("file", "local") else ObjectStore(text)
+    return LocalFolder(rest) if scheme in ("file", "local") else ObjectStore(text)
 
 
 def is_private(root: str) -> bool:

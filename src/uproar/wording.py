@@ -1,10 +1,11 @@
-"""Numbers with their nouns, times, names in a row and settings, as sentences have them."""
+"""Numbers with their nouns, names in a row, settings and times, as sentences have them; and how long the rest takes."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from uproar.errors import BadInput
@@ -84,3 +85,49 @@ def seconds_of(text: str, setting: str = "--budget") -> float:
     if match is None or float(match[1]) == 0:
         raise BadInput(f"{setting} takes a time such as 90s, 30m or 2h, not {text!r}.")
     return float(match[1]) * _UNITS[match[2]]
+
+
+class Pace:
+    """How long the rest takes: seconds per unit of work so far, times the work that is left.
+
+    Work is counted in some unit, such as images passed through a network. What is of another kind, such as a training
+    and a map, takes another time per unit; what was never done goes as all that was done.
+
+    >>> pace = Pace()
+    >>> pace.expect([("explain", 100), ("train", 300)])
+    >>> pace.left is None
+    True
+    >>> pace.spent("explain", 50, seconds=10)
+    >>> pace.left
+    70.0
+    """
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+        self._left: dict[Hashable, float] = defaultdict(float)
+        self._work: dict[Hashable, float] = defaultdict(float)
+        self._seconds: dict[Hashable, float] = defaultdict(float)
+
+    def expect(self, work: Iterable[tuple[Hashable, float]]) -> None:
+        """What is to be done from now on, by kind."""
+        self._left.clear()
+        for kind, amount in work:
+            self._left[kind] += amount
+
+    def spent(self, kind: Hashable, work: float, seconds: float) -> None:
+        """Work that was done, and the time of one worker that it took."""
+        self._left[kind] = max(0.0, self._left[kind] - work)
+        self._work[kind] += work
+        self._seconds[kind] += seconds
+
+    @property
+    def left(self) -> float | None:
+        """Seconds still to go; None until something has ended."""
+        work, seconds = sum(self._work.values()), sum(self._seconds.values())
+        if not work or not seconds:
+            return None
+        rest = 0.0
+        for kind, amount in list(self._left.items()):  # others look at it from their own thread
+            known = self._work.get(kind, 0.0) > 0
+            rest += amount * (self._seconds[kind] / self._work[kind] if known else seconds / work)
+        return rest / self.workers

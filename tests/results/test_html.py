@@ -12,10 +12,9 @@ import pytest
 
 import uproar
 from uproar.errors import BadShape
-from uproar.remaining_time import NotebookLine, in_notebook
 from uproar.results.finding import Finding
 from uproar.results.html import ROWS, table_html
-from uproar.study.progress import Progress, notebook_listener
+from uproar.study.progress import NotebookLine, Progress, in_notebook, notebook_listener
 
 from ..report.test_score_report import scores_of
 from .test_view import LEVELS, cells, results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uproar.remaining_time import Pace
+from uproar.wording import Pace
 
 
 def test_work_of_a_kind_goes_at_the_pace_of_that_kind():

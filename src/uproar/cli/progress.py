@@ -21,8 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from uproar.cli.screen import errors, without_controls
-from uproar.remaining_time import Pace
-from uproar.wording import duration
+from uproar.wording import Pace, duration
 
 if TYPE_CHECKING:
     from uproar.study.progress import Progress as State

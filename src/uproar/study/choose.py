@@ -37,7 +37,6 @@ from uproar.expression import parse
 from uproar.metrics.probe import follows_values
 from uproar.metrics.registry import CHECKS, fine_tuning_of
 from uproar.models.output_kind import assuming_output
-from uproar.remaining_time import NotebookLine
 from uproar.results.answer import Answer
 from uproar.results.evidence import IN_DOMAIN, in_domain_share
 from uproar.results.scores import Scores
@@ -46,6 +45,7 @@ from uproar.seeds import Draws
 from uproar.statistics.comparisons import decide
 from uproar.statistics.design import ALPHA, BASELINE, BASELINES
 from uproar.store import Store
+from uproar.study.progress import NotebookLine
 from uproar.study.spec import METHODS
 from uproar.study.subjects import MapMaker, Subject, pieces_of, stored_maps, subject_scores
 from uproar.tensors import check_images, check_model, classes_of, in_single, plain, unusual_pixels

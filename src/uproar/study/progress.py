@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import json
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,10 +15,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from uproar.paths import write_file
-from uproar.remaining_time import NotebookLine, Pace
 from uproar.study.cell import Failed, Outcome, Skipped, Unit
 from uproar.study.job import Job
-from uproar.wording import duration
+from uproar.wording import Pace, duration
 
 FILE = "progress.json"
 EVERY = 2.0
@@ -188,3 +189,48 @@ class StoredProgress(BaseModel):
     notices: list[str]
     machines: dict[str, NodeProgress]
     outcomes: list[Problem]
+
+
+# below the cell of a notebook, which has loaded IPython already; nothing anywhere else
+
+REDRAWN = 0.2
+"""Seconds between two drawings of the line."""
+
+
+def in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookLine:
+    """One line below the cell, drawn again whenever there is something new; without a notebook it does nothing."""
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+        self._last = -REDRAWN
+
+    def say(self, text: str, share: float | None = None, last: bool = False) -> None:
+        """Show a text, with a bar where a share is known; the `last` one is shown however soon it comes."""
+        now = time.monotonic()
+        if not in_notebook() or (now - self._last < REDRAWN and not last):
+            return
+        self._last = now
+        display = sys.modules["IPython"].display
+        content = display.HTML(line_html(text, share))
+        if self._shown is None:
+            self._shown = display.display(content, display_id=True)
+        else:
+            self._shown.update(content)
+
+
+def line_html(text: str, share: float | None) -> str:
+    """A line of progress as HTML.
+
+    >>> line_html("3/4 cells", 0.75)
+    '<progress max="1" value="0.750"></progress> 3/4 cells'
+    >>> line_html("trying <grad>", None)
+    'trying &lt;grad&gt;'
+    """
+    bar = "" if share is None else f'<progress max="1" value="{share:.3f}"></progress> '
+    return bar + html.escape(text)

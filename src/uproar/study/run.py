@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from uproar.errors import BadInput
-from uproar.remaining_time import Pace
 from uproar.store import Store
 from uproar.study.cell import NO_BASE, Done, Failed, Outcome, TrialBatch, Unit
 from uproar.study.executors import Executor, executor, workers
@@ -21,6 +20,7 @@ from uproar.study.ray_executor import Ray
 from uproar.study.run_job import Report
 from uproar.study.slurm_executor import SlurmRequest, Submitit
 from uproar.study.spec import Study
+from uproar.wording import Pace
 
 
 class Queue:
