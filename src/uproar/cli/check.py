@@ -80,21 +80,23 @@ def named(what: list[str], only: str | None) -> tuple[list[str], list[str]]:
     from uproar.metrics.registry import metrics
     from uproar.protocols import PROTOCOLS
 
-    found: tuple[list[str], list[str]] = [], []
+    estimators: list[str] = []
+    measures: list[str] = []
     for name in what:
         if is_file(name):
             declared = declared_in(name)
-            others = [f"the {kind} {one}" for kind, names in declared.items() for one in names]
             if not declared["estimator"] and not declared["metric"]:
+                others = [f"the {kind} {other}" for kind, names in declared.items() for other in names]
                 raise BadInput(f"{name} declares {', '.join(others)}, but no estimator and no metric to check.")
-            for kind, names in zip(("estimator", "metric"), found, strict=True):
-                names += [one for one in declared[kind] if only in (None, one)]
+            estimators += [each for each in declared["estimator"] if only in (None, each)]
+            measures += [each for each in declared["metric"] if only in (None, each)]
+        elif name in PROTOCOLS or (":" not in name and parse(name).name in metrics):
+            measures.append(name)
         else:
-            known = name in PROTOCOLS or (":" not in name and parse(name).name in metrics)
-            found[known].append(name)
-    if not any(found):
+            estimators.append(name)
+    if not estimators and not measures:
         raise BadInput(f"--only {only}: no estimator and no metric in {', '.join(what)} is called so.")
-    return found
+    return estimators, measures
 
 
 def is_file(what: str) -> bool:
@@ -111,17 +113,17 @@ def check_estimator(name: str, model: str) -> list[dict[str, object]]:
     with watched(f"checking {name} on {model}") as watch:
         checks, seconds = try_contract(name, model, watch.counting("clauses", name))
     shown = table(f"{name} on {model}, {seconds * 1e3:.1f} ms per image", "clause", "holds", "seen")
-    for one in checks:
-        holds = ("[green]yes[/]" if one.holds else "[bold red]no[/]") if one.asked else "–"
-        shown.add_row(one.clause, holds, escape(one.message))
+    rows: list[dict[str, object]] = []
+    for clause in checks:
+        holds = "[green]yes[/]" if clause.holds else "[bold red]no[/]"
+        shown.add_row(clause.clause, holds if clause.asked else "–", escape(clause.message))
+        facts = {"asked": clause.asked, "holds": clause.holds, "seen": clause.message}
+        rows.append({"estimator": name, "clause": clause.clause, **facts})
     output.print(shown)
-    failed = sum(not one.holds for one in checks)
+    failed = sum(not clause.holds for clause in checks)
     verdict = f"breaks {counted(failed, 'clause')}" if failed else "satisfies the contract"
     output.print(f"{escape(name)} {verdict}.")
-    return [
-        {"estimator": name, "clause": one.clause, "asked": one.asked, "holds": one.holds, "seen": one.message}
-        for one in checks
-    ]
+    return rows
 
 
 def check_metrics(names: list[str], task: str | None, model: str, full: bool, jobs: int, out: Path) -> list[str]:
@@ -137,36 +139,26 @@ def check_metrics(names: list[str], task: str | None, model: str, full: bool, jo
     tasks = counted(recoveries["task"].nunique(), "task")
     columns = ("metric", ">recovery", ">95 % CI", "trusted", "blind to", "rewards")
     shown = table(f"recovery of known orders on {tasks}", *columns)
-    for one in found:
-        tau = one.recovery
+    rows = []
+    for metric in found:
+        tau = metric.recovery
         interval = f"{tau.low:.2f} … {tau.high:.2f}" if math.isfinite(tau.low) else "–"
-        trusted = "wrong in sign" if one.turned else "–" if one.single else "yes" if one.trusted else "no"
-        rewards = ["what is worse"] if one.turned else one.rewards
-        shown.add_row(one.judge, f"{tau.value:.2f}", interval, trusted, ", ".join(one.blind), ", ".join(rewards))
+        trusted = "–" if metric.single else "yes" if metric.trusted else "no"
+        rewards = ["what is worse"] if metric.turned else metric.rewards
+        cells = ("wrong in sign" if metric.turned else trusted, ", ".join(metric.blind), ", ".join(rewards))
+        shown.add_row(metric.judge, f"{tau.value:.2f}", interval, *cells)
+        row = {"metric": metric.judge, **tau.as_row("recovery", with_n=True), "trusted": metric.trusted}
+        row |= {"wrong_in_sign": metric.turned, "images_needed": metric.needed, "trainings_needed": metric.replicates}
+        rows.append({**row, "blind_to": metric.blind, "rewards": metric.rewards, "by_kind": metric.by_kind})
     output.print(shown)
-    add_to_json(
-        metrics=[
-            {
-                "metric": one.judge,
-                **one.recovery.as_row("recovery", with_n=True),
-                "trusted": one.trusted,
-                "wrong_in_sign": one.turned,
-                "images_needed": one.needed,
-                "trainings_needed": one.replicates,
-                "blind_to": one.blind,
-                "rewards": one.rewards,
-                "by_kind": one.by_kind,
-            }
-            for one in found
-        ]
-    )
-    sentences = [one.sentence for one in found]
+    add_to_json(metrics=rows)
+    sentences = [metric.sentence for metric in found]
     if task is not None and not found[0].single:
-        known = [board for one in found if (board := trust(one.judge)) is not None]
+        known = [board for metric in found if (board := trust(metric.judge)) is not None]
         sentences += disagreements(found, known)
     for sentence in sentences:
         output.print(escape(sentence), soft_wrap=True, highlight=False)
-    return [one.judge for one in found if one.turned]
+    return [metric.judge for metric in found if metric.turned]
 
 
 STARTERS = Path(__file__).with_name("starters")

@@ -103,15 +103,13 @@ def run(
 
         recorded, root, _ = read_run(Path(study), changes.weights, store, trust)
         chosen, folder = changes.applied(recorded), Path(study) if out is None else out
-    elif figure is not None or table_ is not None:
-        if figure is not None and table_ is not None:
-            raise BadInput("--figure and --table cannot be drawn in one run.")
-        shown = exhibit_named(study, f"Table {table_}" if figure is None else f"Figure {figure}")
-        chosen = study_of_exhibit(shown, changes)
-        folder = Path("runs") / chosen.name if out is None else out
-        root = str(folder / "store") if store is None else store
     else:
-        chosen = changes.study(study)
+        if figure is None and table_ is None:
+            chosen = changes.study(study)
+        elif figure is None or table_ is None:
+            shown, chosen = exhibit_study(study, f"Table {table_}" if figure is None else f"Figure {figure}", changes)
+        else:
+            raise BadInput("--figure and --table cannot be drawn in one run.")
         folder = Path("runs") / chosen.name if out is None else out
         root = str(folder / "store") if store is None else store
     check_folder(folder)
@@ -135,22 +133,17 @@ def run(
     return run_and_report(chosen, study, root, folder, jobs, ray, slurm, seconds, shown)
 
 
-def exhibit_named(paper: str | None, place: str) -> Exhibit:
-    """A figure or table of a paper that is given in place of a study."""
+def exhibit_study(paper: str | None, place: str, changes: Changes) -> tuple[Exhibit, Study]:
+    """A figure or table of a paper, and the study that it is drawn from, with nothing in it that it does not show."""
     from uproar.extend import papers
     from uproar.papers.exhibits import exhibit
+    from uproar.study.spec import study_named, study_of
 
     if paper is None or paper not in papers:
         raise unknown("paper", paper or "", papers)
-    return exhibit(paper, place)
-
-
-def study_of_exhibit(shown: Exhibit, changes: Changes) -> Study:
-    """The study that a figure of a paper is drawn from, with nothing in it that the figure does not show."""
-    from uproar.study.spec import study_named, study_of
-
+    shown = exhibit(paper, place)
     base = {**study_named(shown.study).model_dump(), "claims": (), **shown.changes}
-    return changes.applied(study_of({**base, "name": f"{shown.paper}-{shown.file}"}))
+    return shown, changes.applied(study_of({**base, "name": f"{paper}-{shown.file}"}))
 
 
 def draw_exhibit(results: Run, shown: Exhibit, folder: Path) -> list[str]:

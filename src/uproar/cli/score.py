@@ -120,7 +120,7 @@ def beside(name: str) -> Any:
 
 def choose(
     network: Network,
-    methods: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="ten")] = None,
+    methods: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="usual")] = None,
     train: Annotated[str | None, option("PATH", "Training images in class folders: more metrics")] = None,
     limit: Limit = 500,
     budget: ScoreBudget = None,
@@ -152,7 +152,11 @@ def choose(
         chooser = Chooser(subject, chosen, store, **how)
         scores = chooser.scores()
         if on_task or train is not None:
-            task = network.task if on_task else training_task(train, subject.x.shape)
+            task: str | None = network.task
+            if not on_task:  # evaluators are trained on square pictures in a folder per class
+                height, width = subject.x.shape[2:]
+                fits = train is not None and Path(train).is_dir() and height == width
+                task = f"folder(root={train!r}, size={width})".replace("'", '"') if fits else None
             left = None if seconds is None else seconds - chooser.spent
             scores = with_evaluators(scores, task, network, str(destination.maps), left, watch)
         watch.say("drawing the report")
@@ -163,13 +167,6 @@ def choose(
     again = [*network.words(), *([] if target is None else ["--target", target])]
     print_next(f"open {page}", f"{command('explain', *again, '--estimators', best[0])} shows its maps" if best else "")
     return 0
-
-
-def training_task(train: str | None, shape: Sequence[int]) -> str | None:
-    """The task that an evaluator is trained on where images are one's own: a folder with a folder per class."""
-    if train is None or not Path(train).is_dir() or shape[2] != shape[3]:
-        return None
-    return f"folder(root={train!r}, size={shape[2]})".replace("'", '"')
 
 
 def with_evaluators(
