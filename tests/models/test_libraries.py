@@ -14,7 +14,7 @@ import uproar
 from uproar.errors import BadInput, NotApplicable
 from uproar.models import ModelSpec, make
 from uproar.models.forward import HeldInputs
-from uproar.models.normalise import Preprocessing, preprocessed
+from uproar.models.normalise import Preprocess, preprocessed
 from uproar.models.output_kind import recognise_output
 
 SIZE, N = 12, 4
@@ -155,8 +155,8 @@ def test_a_processor_is_applied_inside_and_layers_keep_their_names(images):
         preprocessed(inside, facts)
     with pytest.raises(BadInput, match="does not say how its images are preprocessed"):
         preprocessed(Two())
-    assert Preprocessing.of_processor({**facts, "do_rescale": False}).scale == 255
-    assert Preprocessing.of_processor({**facts, "do_normalize": False}).mean == (0.0,)
+    assert Preprocess.of_processor({**facts, "do_rescale": False}).scale == 255
+    assert Preprocess.of_processor({**facts, "do_normalize": False}).mean.flatten().tolist() == [0]
     timm = Two()
     timm.pretrained_cfg = {
         "mean": (0.5, 0.5, 0.5),
@@ -164,7 +164,9 @@ def test_a_processor_is_applied_inside_and_layers_keep_their_names(images):
         "input_size": (3, 8, 8),
         "fixed_input_size": True,
     }
-    assert Preprocessing.of_timm(timm) == Preprocessing((0.5,) * 3, (0.5,) * 3, (8, 8))
+    step = Preprocess.of_timm(timm)
+    assert (step.size, step.scale) == ((8, 8), 1)
+    assert step.mean.flatten().tolist() == step.std.flatten().tolist() == [0.5] * 3
     torch.testing.assert_close(
         preprocessed(timm)(images[:, :, :8, :8], NUMBERS), Two()(2 * images[:, :, :8, :8] - 1, NUMBERS)
     )

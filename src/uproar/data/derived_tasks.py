@@ -218,7 +218,7 @@ def _members(split: Split, cells: int, cell: int | None, draws: Draws) -> tuple[
     members = torch.empty(len(split), cells, dtype=torch.long)
     for row, (place, label) in enumerate(zip(places.tolist(), split.labels.tolist(), strict=True)):
         others = [by_class[k] for k in order[row].tolist() if int(split.labels[by_class[k][0]]) != label]
-        chosen = [one[int(u * len(one))] for one, u in zip(others, which[row, : cells - 1], strict=False)]
+        chosen = [rows[int(u * len(rows))] for rows, u in zip(others, which[row, : cells - 1], strict=False)]
         chosen.insert(place, torch.tensor(row))
         members[row] = torch.stack(chosen)
     return members, places
@@ -301,7 +301,7 @@ def number_mark(classes: int, height: int, width: int) -> Watermark:
                 rows = [[letter == "#" for letter in row] for row in _DIGITS[int(digit)].split()]
                 bright[label, 1 : 1 + _HIGH, left : left + _WIDE] = torch.tensor(rows)
     bright = bright.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
-    more_high, more_wide = (max(0, round(_SHARE * side) - own) for side, own in ((height, high), (width, wide)))
+    more_high, more_wide = (max(0, round(_SHARE * side) - taken) for side, taken in ((height, high), (width, wide)))
     left, above = more_wide // 2, more_high // 2
     bright = F.pad(bright, (left, more_wide - left, above, more_high - above))
     high, wide = bright.shape[1:]

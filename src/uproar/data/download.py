@@ -62,25 +62,25 @@ def get(known: PublicDataset, root: Path, listen: Listener) -> tuple[Path, str]:
     """
     if not known.files:
         raise BadInput(f"{known.name} cannot be downloaded without a login. {known.how}")
-    there = find(known, str(root))
+    folder = find(known, str(root))
     for remote in known.files:
         names = (remote.name, remote.name.removesuffix(".gz"))  # what comes in an archive comes whole
         archive = remote.name.endswith(_ARCHIVES)
-        if there is None or not (archive or any((there / name).is_file() for name in names)):
+        if folder is None or not (archive or any((folder / name).is_file() for name in names)):
             try:
-                _get_file(remote, root, there or root / remote.into, listen)
+                _get_file(remote, root, folder or root / remote.into, listen)
             except NotDownloaded as error:
                 raise BadInput(
                     f"{error} If the server cannot be reached from here, get the set by hand ({known.page}) and give "
                     "its folder with --data-root."
                 ) from None
-    there = find(known, str(root))
-    if there is None:
+    folder = find(known, str(root))
+    if folder is None:
         raise BadInput(f"What was downloaded into {root} is not the set {known.name}.")
     if known.name == "birdsnap":
-        present, gone = get_photos(there, listen)
-        return there, f"{present:,} photos are there, {gone:,} are not on the web any more."
-    return there, ""
+        present, gone = get_photos(folder, listen)
+        return folder, f"{present:,} photos are there, {gone:,} are not on the web any more."
+    return folder, ""
 
 
 def _get_file(remote: RemoteFile, root: Path, folder: Path, listen: Listener) -> None:
@@ -213,12 +213,12 @@ def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
                     write_file(file, content)
         return file.is_file()
 
-    there = 0
+    count = 0
     with ThreadPoolExecutor(8) as pool:
         for done, present in enumerate(pool.map(fetched, rows), 1):
-            there += present
+            count += present
             listen("photos", done, len(rows))
-    return there, len(rows) - there
+    return count, len(rows) - count
 
 
 def md5_of(file: Path) -> str:

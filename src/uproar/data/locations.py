@@ -23,13 +23,8 @@ VARIABLE = "UPROAR_DATA"
 
 def roots() -> list[Path]:
     """The folders that hold data sets: those of UPROAR_DATA, ./data, and the user's own, in this order."""
-    given = [user_path(part) for part in environment_roots()]
-    return [*given, Path("data"), user_root()]
-
-
-def user_root() -> Path:
-    """The user's folder for downloaded data sets."""
-    return platform_cache() / "data"
+    named = [user_path(part) for part in environment_roots()]
+    return [*named, Path("data"), platform_cache() / "data"]
 
 
 def platform_cache() -> Path:
@@ -44,7 +39,7 @@ def platform_cache() -> Path:
 
 def download_root() -> Path:
     """Where downloads go: the first folder of UPROAR_DATA, or the user's own."""
-    return next((user_path(part) for part in environment_roots()), user_root())
+    return next((user_path(part) for part in environment_roots()), platform_cache() / "data")
 
 
 def use_root(folder: str | Path) -> None:
@@ -52,8 +47,8 @@ def use_root(folder: str | Path) -> None:
     place = user_path(folder).resolve()
     if place.exists() and not place.is_dir():
         raise BadInput(f"--data-root must be a folder; {folder} is a file.")
-    rest = [part for part in environment_roots() if part != str(place)]
-    os.environ[VARIABLE] = os.pathsep.join([str(place), *rest])
+    others = [part for part in environment_roots() if part != str(place)]
+    os.environ[VARIABLE] = os.pathsep.join([str(place), *others])
 
 
 def add_roots(folders: Sequence[str]) -> None:

@@ -271,12 +271,12 @@ def _add_validation(listing: FileList, val: str, labels: dict[str, int], boxes: 
     names = list_pictures(place)
     classes = _validation_labels(listing.folder, names, boxes)
     for name in names:
-        own = classes.get(name.partition(".")[0])
-        if own is None:
+        wnid_of_photo = classes.get(name.partition(".")[0])
+        if wnid_of_photo is None:
             raise BadInput(f"{place / name} has no label.")
-        if own not in labels:
-            raise BadInput(f"{place / name} is of the class {own}, which is not in the training folders.")
-        listing.add(f"{val}/{name}", labels[own])
+        if wnid_of_photo not in labels:
+            raise BadInput(f"{place / name} is of the class {wnid_of_photo}, which is not in the training folders.")
+        listing.add(f"{val}/{name}", labels[wnid_of_photo])
 
 
 def _validation_labels(folder: Path, names: list[str], boxes: Path | None) -> dict[str, str]:

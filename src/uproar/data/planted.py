@@ -138,8 +138,8 @@ class Canvas:
     def _placed(self, shapes: Tensor, corners: Tensor) -> Tensor:
         placed = torch.zeros_like(self.bright)
         h, w = shapes.shape[1:]
-        for one, shape, (row, column) in zip(placed, shapes, corners.tolist(), strict=True):
-            one[row : row + h, column : column + w] = shape
+        for image, shape, (row, column) in zip(placed, shapes, corners.tolist(), strict=True):
+            image[row : row + h, column : column + w] = shape
         return placed
 
 
@@ -252,8 +252,9 @@ def planted_absence(**options: Any) -> Task:
         here = torch.full((len(canvas), 2), scene.cell)
         far = scene.size - scene.glyph - scene.cell
         for number, corner in enumerate(((scene.cell, far), (far, scene.cell), (far, far))):
-            there = canvas.choice(f"planted other corner {number}", 2).bool()
-            canvas = canvas.painted(everywhere & there[:, None, None], torch.tensor([corner]).repeat(len(canvas), 1))
+            shown = canvas.choice(f"planted other corner {number}", 2).bool()
+            corners = torch.tensor([corner]).repeat(len(canvas), 1)
+            canvas = canvas.painted(everywhere & shown[:, None, None], corners)
         present = everywhere & (canvas.labels == 0)[:, None, None]
         return canvas.painted(present, here).marked(everywhere, here)
 

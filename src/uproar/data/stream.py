@@ -130,10 +130,10 @@ def cache_folder() -> Path | None:
 
     `UPROAR_CACHE`, or the platform's folder for such things.
     """
-    given = os.environ.get(VARIABLE, "").strip()
-    if given.lower() in ("off", "no", "0", "none"):
+    named = os.environ.get(VARIABLE, "").strip()
+    if named.lower() in ("off", "no", "0", "none"):
         return None
-    return user_path(given) if given else platform_cache()
+    return user_path(named) if named else platform_cache()
 
 
 class PixelCache:

@@ -196,16 +196,16 @@ class Task:
 
     def _check_columns(self, split: Split) -> None:
         """Refuse labels or values that are not one column for each name, or cannot be learned."""
-        given = split.columns
-        if given.shape[1] != len(self.classes):
+        columns = split.columns
+        if columns.shape[1] != len(self.classes):
             raise BadShape(
-                f"{self.name}: {split.name} labels have {given.shape[1]} columns, but {len(self.classes)} names."
+                f"{self.name}: {split.name} labels have {columns.shape[1]} columns, but {len(self.classes)} names."
             )
-        if self.kind == "regression" and not bool(given.isfinite().all()):
+        if self.kind == "regression" and not bool(columns.isfinite().all()):
             raise BadInput(f"{self.name}: {split.name} has values that are NaN or infinite.")
-        if self.kind == "sigmoid" and not bool(((given == 0) | (given == 1)).all()):
+        if self.kind == "sigmoid" and not bool(((columns == 0) | (columns == 1)).all()):
             raise BadInput(f"{self.name}: several labels per image are 0 and 1, but {split.name} has others.")
-        constant = (given == given[:1]).all(0)
+        constant = (columns == columns[:1]).all(0)
         if bool(constant.any()) and not self.sparse:
             name = self.classes[int(constant.int().argmax())]
             raise BadInput(f"{self.name}: {name!r} is the same in all {split.name} images: there is nothing to learn.")

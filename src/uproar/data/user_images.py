@@ -105,8 +105,8 @@ def folder_task(
 
 def folder_place(root: str) -> Path:
     """The folder as given, or below one of the usual places."""
-    given = user_path(root)
-    for place in (given, *(data / given for data in roots())):
+    named = user_path(root)
+    for place in (named, *(data / named for data in roots())):
         if place.is_dir():
             return place.resolve()
     looked = ", ".join(str(place) for place in (Path(), *roots()))
@@ -350,8 +350,8 @@ def _in_folder(folder: Path) -> list[tuple[Path, int | None]]:
 def _class_folders(folder: Path) -> dict[str, list[Path]]:
     """The pictures of every folder in a folder, by name; of none where there are no pictures at all."""
     inner = sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith("."))
-    found = {f.name: _pictures(f) for f in inner}
-    return found if any(found.values()) else {}
+    pictures = {f.name: _pictures(f) for f in inner}
+    return pictures if any(pictures.values()) else {}
 
 
 def _pictures(folder: Path) -> list[Path]:
@@ -372,7 +372,7 @@ def _stacked(files: list[Path], size: int | None) -> NamedImages:
                 pixels.append(np.asarray(picture.convert("RGB")))
         except (UnidentifiedImageError, OSError) as error:
             raise BadInput(f"{file} cannot be read as a picture: {error}.") from None
-    first = {f"{one.shape[1]}x{one.shape[0]}": file.name for file, one in zip(files, pixels, strict=True)}
+    first = {f"{image.shape[1]}x{image.shape[0]}": file.name for file, image in zip(files, pixels, strict=True)}
     if len(first) > 1:
         seen = [f"{name} is {size}" for size, name in list(first.items())[:3]]
         more = f" and {len(first) - 3} more" if len(first) > 3 else ""

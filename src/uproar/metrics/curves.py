@@ -103,8 +103,8 @@ class Cuts:
         if not uses_mask(self.fill):
             return torch.where(gone[:, None], batch.replacement(self.fill, draw)[rows], batch.pixels[rows])
         around = batch.around(draw)
-        own = FillContext(around.draws[rows.tolist()], around.mean, around.train)
-        return filled(batch.x[rows], gone, self.fill, own)
+        drawn = FillContext(around.draws[rows.tolist()], around.mean, around.train)
+        return filled(batch.x[rows], gone, self.fill, drawn)
 
     def scores(self, batch: Batch, rows: Tensor, points: Tensor, by: By) -> Tensor:
         """The target's score at those points, the mean over draws."""

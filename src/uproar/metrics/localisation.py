@@ -132,14 +132,14 @@ def near(region: Tensor, tolerance: float) -> Tensor:
 
 def region_of(batch: Batch, *, boxes: bool = False) -> tuple[Tensor, Tensor]:
     """The important pixels, or those in the boxes where boxes are known, and which images have any."""
-    given = batch.boxed if boxes and batch.boxed is not None else batch.truth
-    if given is None:
+    known = batch.boxed if boxes and batch.boxed is not None else batch.truth
+    if known is None:
         raise NotApplicable("the important pixels of these images are not known; give truth= or boxes=")
-    if given.shape != batch.maps.shape:
+    if known.shape != batch.maps.shape:
         raise BadShape(
-            f"The maps are {tuple(batch.maps.shape)} but the important pixels {tuple(given.shape)}; they must be alike."
+            f"The maps are {tuple(batch.maps.shape)} but the important pixels {tuple(known.shape)}; they must be alike."
         )
-    region = given.bool()
+    region = known.bool()
     return region, region.flatten(1).any(1)
 
 

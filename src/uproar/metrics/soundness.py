@@ -94,7 +94,7 @@ def _steps_of(curves: Tensor) -> Tensor:
 def at_levels(level: Tensor, shares: Tensor, wanted: Level) -> Tensor:
     """The mean of the shares at the wanted levels; NaN where one of them is not reached."""
     levels = wanted if isinstance(wanted, tuple) else (wanted,)
-    return torch.stack([at_level(level, shares, one) for one in levels]).mean(0)
+    return torch.stack([at_level(level, shares, each) for each in levels]).mean(0)
 
 
 def at_level(level: Tensor, shares: Tensor, wanted: float) -> Tensor:

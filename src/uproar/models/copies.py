@@ -70,7 +70,7 @@ def _draw_anew(module: nn.Module, seed: int) -> None:
 
     Drawn on the CPU, so that they are the same on every device.
     """
-    place = device_of(module)
+    device = device_of(module)
     module.cpu()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
@@ -81,7 +81,7 @@ def _draw_anew(module: nn.Module, seed: int) -> None:
             for weights in module.parameters(recurse=False):
                 spread = weights.std(correction=0) if weights.numel() > 1 else weights.abs().mean()
                 weights.copy_(weights.mean() + spread * torch.randn(weights.shape).to(weights))
-    module.to(place)
+    module.to(device)
 
 
 # Networks for evaluation alone: batch norms folded into convolutions, no pooling of what is small enough.

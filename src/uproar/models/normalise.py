@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -64,8 +63,8 @@ class NetworkNormalise(Normalise):
     """
 
     def __init__(self, choice: Normalisation, mean: Tensor, std: Tensor, published: Colours = IMAGENET) -> None:
-        own = choice in ("auto", "task")
-        super().__init__(*((mean, std) if own else _colours(_FIXED[choice], choice, len(mean))))
+        of_task = choice in ("auto", "task")
+        super().__init__(*((mean, std) if of_task else _colours(_FIXED[choice], choice, len(mean))))
         self.blue_first = choice == "caffe"
         self.published = published if choice == "auto" else None
 
@@ -96,19 +95,29 @@ def _colours(pair: Colours, choice: str, channels: int) -> tuple[Tensor, Tensor]
 # Hugging Face keeps it in an image processor, timm in the `pretrained_cfg` of the network.
 
 
-@dataclass(frozen=True)
-class Preprocessing:
-    """What is done to images in [0, 1] before a network sees them."""
+class Preprocess(nn.Module):
+    """Images in [0, 1] become what a network was trained with."""
 
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-    size: tuple[int, int] | None = None
-    """Rows and columns that the network is made for, where it takes no others."""
-    scale: float = 1.0
-    """What pixels in [0, 1] are multiplied with first: 255 where the network was trained on bytes."""
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        mean: tuple[float, ...] = (0.0,),
+        std: tuple[float, ...] = (1.0,),
+        size: tuple[int, int] | None = None,
+        scale: float = 1.0,
+    ) -> None:
+        """`size` are the rows and columns that the network is made for, where it takes no others; `scale` is what
+        pixels in [0, 1] are multiplied with first: 255 where the network was trained on bytes.
+        """
+        super().__init__()
+        self.size, self.scale = size, scale
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
 
     @classmethod
-    def of_processor(cls, processor: Any) -> Preprocessing:
+    def of_processor(cls, processor: Any) -> Preprocess:
         """That of a Hugging Face image processor, or of the dictionary in its preprocessor_config.json."""
         facts = processor if isinstance(processor, Mapping) else processor.to_dict()
         normal = facts.get("do_normalize", True) and facts.get("image_mean") is not None
@@ -119,24 +128,11 @@ class Preprocessing:
         return cls(mean, std, _size(facts) if facts.get("do_resize", True) else None, scale)
 
     @classmethod
-    def of_timm(cls, network: nn.Module) -> Preprocessing:
+    def of_timm(cls, network: nn.Module) -> Preprocess:
         """That of a network of timm; it is resized to only where the network takes no other size."""
         facts = getattr(network, "pretrained_cfg", None) or {}
         size = facts.get("input_size", (3, 0, 0))[1:] if facts.get("fixed_input_size") else None
         return cls(_numbers(facts.get("mean", 0.0)), _numbers(facts.get("std", 1.0)), size and (size[0], size[1]))
-
-
-class Preprocess(nn.Module):
-    """Images in [0, 1] become what a network was trained with."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, how: Preprocessing) -> None:
-        super().__init__()
-        self.size, self.scale = how.size, how.scale
-        self.register_buffer("mean", torch.tensor(how.mean).view(1, -1, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(how.std).view(1, -1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.size is not None and x.shape[2:] != self.size:
@@ -151,9 +147,9 @@ def preprocessed(network: nn.Module, processor: Any = None) -> nn.Module:
     `pretrained_cfg`. The network itself is changed, and given back: a step named `normalise` comes first.
     """
     if processor is not None:
-        how = Preprocessing.of_processor(processor)
+        step = Preprocess.of_processor(processor)
     elif getattr(network, "pretrained_cfg", None):
-        how = Preprocessing.of_timm(network)
+        step = Preprocess.of_timm(network)
     else:
         raise BadInput(
             f"{type(network).__name__} does not say how its images are preprocessed: give its image processor, "
@@ -161,7 +157,7 @@ def preprocessed(network: nn.Module, processor: Any = None) -> nn.Module:
         )
     if "normalise" in dict(network.named_children()):
         raise BadInput(f"{type(network).__name__} has a step named normalise already: it preprocesses its images.")
-    return with_first_step(network, Preprocess(how))
+    return with_first_step(network, step)
 
 
 def with_first_step(network: nn.Module, step: nn.Module) -> nn.Module:
@@ -179,7 +175,7 @@ def _normalised(network: nn.Module, given: tuple[Any, ...], named: dict[str, Any
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
-    return tuple(float(one) for one in value) if isinstance(value, Sequence) else (float(value),)
+    return tuple(float(number) for number in value) if isinstance(value, Sequence) else (float(value),)
 
 
 def _size(facts: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -92,11 +92,13 @@ def make(spec: ModelSpec, seed: int, shape: Shape, classes: int | None, mean: Te
     factory, options = _factory(spec)
     offered = {"shape": shape, "classes": classes, "mean": mean, "std": std}
     accepted = inspect.signature(factory).parameters
-    given = {name: value for name, value in offered.items() if name in accepted}
+    arguments = {name: value for name, value in offered.items() if name in accepted}
     if classes is None and needs_classes(spec):
         raise BadInput(f"The model {spec.name} needs the number of classes: give --classes.")
     starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = {one.name for one in accepted.values() if one.default is one.empty and one.kind not in starred}
+    needed = {
+        n for n, argument in accepted.items() if argument.default is argument.empty and argument.kind not in starred
+    }
     if strange := sorted(needed - {*offered} - {*options}):
         raise BadInput(
             f"The model {spec.name} could not be built: nothing is known of its argument {strange[0]!r}. A factory is "
@@ -105,7 +107,7 @@ def make(spec: ModelSpec, seed: int, shape: Shape, classes: int | None, mean: Te
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
         try:
-            model = factory(**private_copy({**given, **options}))
+            model = factory(**private_copy({**arguments, **options}))
         except UproarError:
             raise
         except CODE_ERRORS as error:
@@ -117,8 +119,8 @@ def make(spec: ModelSpec, seed: int, shape: Shape, classes: int | None, mean: Te
 
 def needs_classes(spec: ModelSpec) -> bool:
     """Whether a network must be told how many classes there are."""
-    told = inspect.signature(_factory(spec)[0]).parameters.get("classes")
-    return told is not None and told.default is inspect.Parameter.empty
+    argument = inspect.signature(_factory(spec)[0]).parameters.get("classes")
+    return argument is not None and argument.default is inspect.Parameter.empty
 
 
 def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> None:
@@ -227,8 +229,8 @@ def _library_entry(name: str, construct: Callable[[Shape, int], tuple[nn.Module,
     def network(
         shape: Shape, classes: int, mean: Tensor, std: Tensor, *, normalise: Normalisation = "auto"
     ) -> nn.Module:
-        made, published = construct(shape, classes)
-        return with_first_step(made, NetworkNormalise(normalise, mean, std, published))
+        built, published = construct(shape, classes)
+        return with_first_step(built, NetworkNormalise(normalise, mean, std, published))
 
     library, _, bare = name.partition(":")
     network.__doc__ = f"{bare} as {library} builds it, with fresh weights; normalises inside."

@@ -88,14 +88,14 @@ def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> 
         if isinstance(module, NetworkNormalise) and f"{place}.mean" not in stored:
             module.use_published()
             stored |= {f"{place}.{name}": value for name, value in module.state_dict().items()}
-    own = model.state_dict()
-    counters = {name: own[name] for name in own if name.endswith("num_batches_tracked")}
+    weights = model.state_dict()
+    counters = {name: weights[name] for name in weights if name.endswith("num_batches_tracked")}
     stored = {**counters, **stored}
     if new_head:
         last = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)][-1:]
         head = [f"{name}.{part}" for name in last for part in ("weight", "bias")]
-        stored |= {n: own[n] for n in head if n in stored and stored[n].shape != own[n].shape}
-    problems = differences(own, stored)
+        stored |= {n: weights[n] for n in head if n in stored and stored[n].shape != weights[n].shape}
+    problems = differences(weights, stored)
     if problems:
         raise BadInput(f"The weights in {path} do not fit the model: {problems}.")
     model.load_state_dict(stored)

@@ -16,9 +16,6 @@ from uproar.seeds import generator
 ASPECT = 2.0
 """Longer side of a random block over the shorter one, at most."""
 _HALVINGS = 30
-SIZES = 16
-"""Sizes of masks up to which places are found once for each of them."""
-
 FOLDS = 2
 """Base models of a cross-fitted replicate: each is trained on the other half."""
 
@@ -57,8 +54,8 @@ def moved_to(masks: Tensor, places: Tensor) -> Tensor:
     A displacement that is uniform on the torus would cut masks at the border and put them where a mask of their size
     cannot lie: then even random blocks seem to find something, since they lie nearer to the middle than their control.
     """
-    own, area = _centres(masks)
-    return moved(masks, (block_centres(places.double(), area, *masks.shape[-2:]) - own).round().long())
+    centres, area = _centres(masks)
+    return moved(masks, (block_centres(places.double(), area, *masks.shape[-2:]) - centres).round().long())
 
 
 def _centres(masks: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,8 +64,8 @@ def _centres(masks: Tensor) -> tuple[Tensor, Tensor]:
     flat = masks.reshape(len(masks), -1, h, w).sum(1, dtype=torch.int32)
     by_row, by_column = flat.sum(2).double(), flat.sum(1).double()
     size = by_row.sum(1).clamp_min(1)
-    own = [(sums * (torch.arange(sums.shape[1]) + 0.5)).sum(1) / size for sums in (by_row, by_column)]
-    return torch.stack(own, 1), size / max(1, masks[0].numel() // (h * w))
+    centres = [(sums * (torch.arange(sums.shape[1]) + 0.5)).sum(1) / size for sums in (by_row, by_column)]
+    return torch.stack(centres, 1), size / max(1, masks[0].numel() // (h * w))
 
 
 class RandomBlocks:
@@ -83,15 +80,12 @@ class RandomBlocks:
 
     def moved(self, masks: Tensor, rows: Tensor) -> Tensor:
         """The masks of some images of the split, moved."""
-        own, area = _centres(masks)
-        sizes = area.unique().tolist()
-        if len(sizes) > SIZES:
-            return moved_to(masks, self.places[rows])
-        there = torch.empty_like(own)
-        for size in sizes:
+        centres, area = _centres(masks)
+        targets = torch.empty_like(centres)
+        for size in area.unique().tolist():
             same = area == size
-            there[same] = self._there(size, *masks.shape[-2:])[rows[same]]
-        return moved(masks, (there - own).round().long())
+            targets[same] = self._there(size, *masks.shape[-2:])[rows[same]]
+        return moved(masks, (targets - centres).round().long())
 
     def _there(self, area: float, h: int, w: int) -> Tensor:
         if (area, h, w) not in self._centres:

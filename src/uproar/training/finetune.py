@@ -158,8 +158,8 @@ class FineTunedCopies:
         return self._made[tuning]
 
     def _weights(self, tuning: FineTuning) -> Weights:
-        given = (self.images, self.labels, self.mean)
-        return fine_tuned(self.model, *given, tuning, self.seed, self.progress).state_dict()
+        data = (self.images, self.labels, self.mean)
+        return fine_tuned(self.model, *data, tuning, self.seed, self.progress).state_dict()
 
 
 def _trainable_copy(model: nn.Module) -> nn.Module:
