@@ -27,7 +27,7 @@ RESULTS = {
     "uproar.results.scores": ["Scores", "Curves"],
     "uproar.results.finding": ["Finding", "Plot", "Mark"],
     "uproar.results.claim_outcome": ["Judgement", "Measure"],
-    "uproar.results.view": ["StudyView"],
+    "uproar.results.study": ["StudyView"],
     "uproar.report.mapsheet": ["MapSheet"],
 }
 """Classes that functions return and users read, by module."""

@@ -40,8 +40,7 @@ from uproar.models.output_kind import (
     sum_tolerance,
 )
 from uproar.results.quality import NetworkQuality, WeakNetwork, predictions_of, quality_of
-from uproar.results.replicated_metric import ReplicatedMetric, scores_of
-from uproar.results.scores import Scores
+from uproar.results.scores import ReplicatedMetric, Scores, scores_of
 from uproar.seeds import Draws
 from uproar.tensors import (
     boxes_of,

@@ -16,7 +16,7 @@ from uproar.metrics.evaluation import Evaluation, average_evaluations
 from uproar.metrics.registry import read_metric
 from uproar.protocols import PROTOCOLS
 from uproar.report.tables import study_table_files
-from uproar.results import replicated_metric
+from uproar.results import scores as replicated_metric
 from uproar.results.study import IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
 from uproar.statistics.design import random_ranking
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.metrics.evaluation import RESAMPLED, Evaluation, average_evaluations
-from uproar.results.baseline import merge_baseline
 from uproar.results.evidence import metric_controls, negative_control
+from uproar.results.study import merge_baseline
 from uproar.statistics.comparisons import compare_with_baseline
 from uproar.statistics.design import random_ranking
 

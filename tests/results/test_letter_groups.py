@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from uproar.results.letter_groups import letter_groups, letters_of
+from uproar.results.answer import letter_groups, letters_of
 
 
 def maximal_sets(n: int, edges: set[tuple[int, int]]) -> list[frozenset[int]]:

@@ -11,7 +11,7 @@ from uproar.metrics import Batch
 from uproar.metrics.evaluation import Evaluation, evaluate_methods
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
-from uproar.results.replicated_metric import ReplicatedMetric, replicate_interval, scores_of
+from uproar.results.scores import ReplicatedMetric, replicate_interval, scores_of
 from uproar.scoring import score_all
 from uproar.seeds import Draws
 
@@ -75,7 +75,8 @@ def test_replicates_without_a_metric_are_left_out_of_its_numbers():
     one = ReplicatedMetric.of(call, [first, None, second])
     assert one.value == 0.625 and one.images == 4
     alone = ReplicatedMetric.of(call, [first])
-    assert alone.interval == replicate_interval(call, first)
+    ends = replicate_interval(call, first)
+    assert (alone.row("a")["low"], alone.row("a")["high"]) == (ends.low, ends.high)
     scores = scores_of([(call, {"a": one, "b": ReplicatedMetric.of(call, [second, None, first])})], (1, 2, 2), {})
     assert scores is not None and scores.comparisons["replicates"].tolist() == [2]
     assert scores_of([(call, {})], (1, 2, 2), {}) is None

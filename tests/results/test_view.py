@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from uproar.protocols import PROTOCOLS
-from uproar.results import view as views
+from uproar.results import study as views
 from uproar.results.study import COLUMNS, TABLE_COLUMNS, Results
 
 from ..roles import ROLES

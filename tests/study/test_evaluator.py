@@ -313,7 +313,7 @@ def test_the_time_of_a_study_has_its_evaluators_and_nothing_that_was_added_later
 def test_a_study_says_how_many_images_there_are(tmp_path):
     results = uproar.run(study_with(limit=20), store=tmp_path, jobs=1)
     (view,) = results.views
-    assert (view.available_images, int(results.done["images"].max())) == (30, 20)
+    assert (results.provenance["test_images"][view.task], int(results.done["images"].max())) == (30, 20)
 
 
 def test_evaluators_judge_at_fractions_of_their_own_and_one_explaining_serves_all(tmp_path):

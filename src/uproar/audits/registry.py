@@ -35,7 +35,7 @@ from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.data import Task
-    from uproar.results.view import StudyView
+    from uproar.results.study import StudyView
     from uproar.study.spec import Study
 
 audits = Registry("audit", "uproar.audits", ("uproar.audits.*",))

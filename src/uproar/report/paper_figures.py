@@ -30,8 +30,7 @@ from uproar.report.figures import Chart, Figure, PictureRow, Pictures, Series, S
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points, slug
 from uproar.report.score_report import metric_curves
 from uproar.report.study_figures import audit_figure, estimator_styles, mean_at, picture_figures, series_of
-from uproar.results.study import Results
-from uproar.results.view import StudyView
+from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval
 

@@ -29,8 +29,7 @@ from uproar.report.figures import (
 )
 from uproar.report.formatting import LEVEL, clean, percent
 from uproar.results.finding import Plot
-from uproar.results.study import Picture, Results
-from uproar.results.view import StudyView
+from uproar.results.study import Picture, Results, StudyView
 from uproar.statistics.design import BASELINE
 
 Styles = Mapping[str, Style]

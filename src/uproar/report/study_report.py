@@ -39,8 +39,7 @@ from uproar.report.study_figures import (
 from uproar.results.claim_outcome import Judgement
 from uproar.results.finding import Finding
 from uproar.results.recovery import recovery_words
-from uproar.results.study import Results
-from uproar.results.view import StudyView
+from uproar.results.study import Results, StudyView
 from uproar.statistics.comparisons import pairs_sentence
 from uproar.statistics.intervals import Interval
 from uproar.wording import counted

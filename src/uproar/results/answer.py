@@ -21,16 +21,17 @@ The rule (`recommend`):
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import string
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from uproar.results.finding import Flag, FlagKind
-from uproar.results.letter_groups import letter_groups, letters_of
 from uproar.results.recovery import LEAST, LEAST_LOW, JudgeRecovery
 from uproar.statistics.comparisons import against_baselines, holm, margins
 from uproar.statistics.design import ALPHA, BASELINE, MODEL_FREE
@@ -49,6 +50,9 @@ WARNINGS: Mapping[FlagKind, str] = {
     "fails sanity": "maps of {} hardly change when the weights of the network are randomised",
     "unstable": "maps of {} change a lot under invisible noise",
 }
+
+
+LETTERS = string.ascii_lowercase + string.ascii_uppercase
 
 
 class Standing(NamedTuple):
@@ -270,6 +274,47 @@ class Answer:
         from uproar.results.html import answer_html
 
         return answer_html(self)
+
+
+def letter_groups(names: Sequence[str], decided: Callable[[str, str], bool]) -> tuple[tuple[str, ...], ...]:
+    """Compact letter display (Piepho 2004): two methods share a letter if and only if they are not decided.
+
+    The methods of each letter, in the order of `names`; the letter of the best method first. All methods begin with one
+    letter; every decided pair splits the letters that both have, and one whose methods all share another is absorbed.
+
+    `names` are best first, and `decided` says of two whether they are significantly different. Every group is a
+    largest possible one: no further method could join it.
+
+    >>> apart = {("ig", "grad")}
+    >>> letter_groups(["ig", "lrp", "grad"], lambda one, other: (one, other) in apart)
+    (('ig', 'lrp'), ('lrp', 'grad'))
+    """
+    groups = [frozenset(range(len(names)))] if names else []
+    for i, j in combinations(range(len(names)), 2):
+        if decided(names[i], names[j]):
+            split = [part for one in groups for part in ((one - {i}, one - {j}) if {i, j} <= one else (one,))]
+            groups = [one for one in dict.fromkeys(split) if not any(one < other for other in split)]
+    kept = sorted(groups, key=sorted)
+    for one in reversed(list(kept)):  # a letter whose pairs, or whose only method, others have too is not needed
+        others = [other for other in kept if other != one]
+        links: list[tuple[int, ...]] = [*combinations(sorted(one), 2)] or [tuple(one)]
+        if all(any(set(link) <= other for other in others) for link in links):
+            kept = others
+    return tuple(tuple(names[i] for i in one) for one in sorted(map(sorted, kept)))
+
+
+def letters_of(groups: Sequence[Sequence[str]]) -> Mapping[str, str]:
+    """The letters of every method, in the order of the alphabet: a … z, A … Z, then a1, b1, …
+
+    >>> letters_of([["ig", "lrp"], ["lrp", "grad"]])
+    {'ig': 'a', 'lrp': 'ab', 'grad': 'b'}
+    """
+    letters: dict[str, str] = {}
+    for number, group in enumerate(groups):
+        rounds, place = divmod(number, len(LETTERS))
+        for name in group:
+            letters[name] = letters.get(name, "") + LETTERS[place] + (str(rounds) if rounds else "")
+    return letters
 
 
 # in words

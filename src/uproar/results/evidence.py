@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from uproar.results.evaluator import EvaluatorScores
     from uproar.results.quality import NetworkQuality
     from uproar.results.scores import Curves, Scores
-    from uproar.results.view import StudyView
+    from uproar.results.study import StudyView
 
 METRICS: Mapping[str, Kind] = {
     "ffid_plus": "fine-tuned",

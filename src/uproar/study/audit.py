@@ -26,7 +26,7 @@ from uproar.models.output_kind import require_kind
 from uproar.plugins import describe_error, line_in_file
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding
-from uproar.results.view import StudyView
+from uproar.results.study import StudyView
 from uproar.store import Item, Store, key_of
 from uproar.study.base_models import FINE_TUNED
 from uproar.study.bench import Bench, bench_for

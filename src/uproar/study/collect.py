@@ -27,11 +27,10 @@ from uproar.metrics.evaluation import Evaluation, average_evaluations
 from uproar.metrics.registry import CHECK_IMAGES, read_metric
 from uproar.models.output_kind import assuming_output, logits_of
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.results import replicated_metric
+from uproar.results import scores as replicated_metric
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions_of
-from uproar.results.replicated_metric import ReplicatedMetric, replicate_interval
-from uproar.results.scores import Scores, is_ranked
+from uproar.results.scores import ReplicatedMetric, Scores, is_ranked, replicate_interval
 from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINE
