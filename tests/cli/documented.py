@@ -57,7 +57,7 @@ COMPUTED = {
         "--methods",
         "grad",
     ],
-    "uproar audit runs/digits": ["--audits", "variation", "--jobs", "1"],
+    "uproar audit runs/digits": ["--audits", "sanity", "--jobs", "1"],
     "uproar check my_method.py": [],
     "uproar store verify runs/digits": [],
     "uproar run runs/digits": ["--jobs", "1"],

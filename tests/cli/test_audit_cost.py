@@ -79,13 +79,13 @@ def test_the_same_run_after_an_audit_keeps_it_on_the_page_and_another_study_says
     options = ["--task", TASK, "--model", MODEL, "--weights", "net.safetensors", "--estimators", "random,grad"]
     options += ["--protocols", "roar:no-retrain", "--fractions", "0.5", "--seeds", "1", "--jobs", "1", "--out", "r"]
     assert _exit_code(["run", *options]) == 0
-    assert _exit_code(["audit", "r", "--audits", "variation", "--jobs", "1"]) == 0
+    assert _exit_code(["audit", "r", "--audits", "sanity", "--jobs", "1"]) == 0
     capsys.readouterr()
     assert _exit_code(["run", *options, "--json"]) == 0
-    assert [row["audit"] for row in json.loads(capsys.readouterr().out)["audits"]] == ["variation"]
+    assert [row["audit"] for row in json.loads(capsys.readouterr().out)["audits"]] == ["sanity"]
     assert _exit_code(["run", *options, "--seeds", "2"]) == 0
     said = re.sub(r"\s+", " ", capsys.readouterr().err)
-    assert "leaves the page; uproar audit r --audits variation repeats them." in said
+    assert "leaves the page; uproar audit r --audits sanity repeats them." in said
 
 
 def test_a_folder_of_scores_is_told_what_to_do_instead(tmp_path, capsys):

@@ -103,7 +103,7 @@ def audited(plain_case):
         reason="no boxes.",
         plots=(),
         marks=(),
-        audit="semi_natural",
+        audit="sparsity",
         tables={},
     )
     return replace(results, findings=(finding, skipped)), known

@@ -1,4 +1,4 @@
-"""Do settings of a metric agree on what a good map is, and do metrics? (Vandersmissen and Oramas, sections 4.2 to 4.5)
+"""Do metrics agree on what a good map is? (Vandersmissen and Oramas, sections 4.3 and 4.5)
 
 An audit that compares metrics needs the same images, estimators and replicates for all of them; what is not finished
 for all is left out and named. Higher is better for every metric here.
@@ -29,22 +29,19 @@ from uproar.audits.registry import (
     knows_truth,
     unique_names,
 )
-from uproar.data import load
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import judges, metrics, read_metric, sign_of, uses_order
 from uproar.protocols import protocol_named
-from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.results.finding import Finding, Mark, Plot
 from uproar.statistics.comparisons import holm, sides
 from uproar.statistics.correlation import concordance, krippendorff_alpha
-from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, Measurements
-from uproar.statistics.metric_pairs import OPPOSED, ValuesPerImage, both_ways, over_images_p, pairwise, per_estimator
+from uproar.statistics.metric_pairs import OPPOSED, ValuesPerImage, both_ways, pairwise, per_estimator
 from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
-
-Count = Annotated[int, Field(ge=1)]
 
 RESAMPLED = "resampled"
 """The response that holds a statistic of the data set for resamples of the images, the same for every estimator."""
@@ -123,155 +120,6 @@ def advantage_table(
     return table.assign(side=sides(table[value], table["p_holm"]))
 
 
-# settings of one metric
-
-SETTINGS = "settings"
-KINDS, FILLS, UNITS = ("insertion", "deletion"), ("mean", "blur", "uniform"), ("pixel", "region")
-WINDOW = 9
-"""Side of a region, on images of at least 27 pixels; a third of the side on smaller ones."""
-RELIABLE = 0.7
-"""The usual least correlation of two forms of one test."""
-
-
-def window_of(height: int, width: int) -> int | None:
-    """The side of a region for images of this size; None where images are too small to have regions.
-
-    >>> window_of(224, 224), window_of(16, 16), window_of(8, 8), window_of(1, 200)
-    (9, 5, 3, None)
-    """
-    side = min(height, width)
-    return None if side < 6 else min(WINDOW, side // 3 + (side // 3 + 1) % 2)
-
-
-def settings(kind: str, window: int | None, steps: int, repeats: int | None = None) -> dict[str, str]:
-    """The settings of a metric by a short name, e.g. `blur+region`."""
-    metrics = {}
-    for unit in UNITS:
-        for fill in FILLS:
-            options = [f"steps={steps}", f"fill={fill}", f"unit={unit}"]
-            options += [f"window={window}"] if unit == "region" else []
-            options += [f"repeats={repeats}"] if fill == "uniform" and repeats else []
-            if unit == "pixel" or window is not None:
-                metrics[f"{fill}+{unit}"] = str(read_metric(f"{kind}({', '.join(options)})"))
-    return metrics
-
-
-def _all_settings(
-    study: Study, steps: int, window: int | None, repeats: int | None, replicates: int
-) -> Mapping[str, Study]:
-    """Insertion and deletion in all settings on the first replicates."""
-    size = window or window_of(*load(study.tasks[0]).shape[1:])
-    names = [name for kind in KINDS for name in settings(kind, size, steps, repeats).values()]
-    return {SETTINGS: study.with_changes(metrics=tuple(names), protocols=(), seeds=study.seeds[:replicates])}
-
-
-@audit(
-    title="Settings of insertion and deletion",
-    question="Do fill and unit decide what insertion and deletion say of a map?",
-    studies=_all_settings,
-    paper="Vandersmissen and Oramas, section 4.2",
-    needs="an estimator beside random and 10 test images",
-)
-def consistency(
-    evidence: Evidence,
-    *,
-    steps: Count = 20,
-    window: Count | None = None,
-    repeats: Count | None = None,
-    replicates: Count = 1,
-) -> Finding:
-    """Spearman's correlation over images between every two settings, per estimator and averaged."""
-    part = evidence[SETTINGS]
-    compared = {kind: _compared(part, kind) for kind in KINDS}
-    pairs = pd.concat([table for _, table in compared.values()], ignore_index=True)
-    lowest = pairs.loc[pairs["over_images"].idxmin()]
-    data = next(data for data, _ in compared.values())
-    return Finding(
-        settings_state(pairs),
-        _settings_sentence(compared, lowest, data),
-        plots=tuple(_settings_plot(kind, table) for kind, (_, table) in compared.items()),
-        tables={f"{kind}: every two settings": table for kind, (_, table) in compared.items()}
-        | {f"{kind}: per estimator": _short(per_estimator(d)) for kind, (d, _) in compared.items()},
-        notes=_settings_notes(part, data),
-    )
-
-
-def settings_state(pairs: pd.DataFrame) -> State:
-    """Whether every two settings of a metric are clearly above, or some clearly below, what makes a test reliable.
-
-    Below goes by Holm over all pairs: among thirty, one is easily below by chance.
-    """
-    below = (over_images_p(pairs, RELIABLE) <= ALPHA) & (pairs["over_images"] < RELIABLE)
-    return conclude(misleads=bool(below.any()), holds=bool((pairs["over_low"] >= RELIABLE).all()))
-
-
-def _compared(part: StudyEvidence, kind: str) -> tuple[ValuesPerImage, pd.DataFrame]:
-    names = [name for name in part.study.metric_names if read_metric(name).name == kind]
-    data = values_per_image(part, names, least=1)
-    table = _short(pairwise(data, None)).drop(columns=["i", "j", "given_clean_score", "p_opposed", "opposed"])
-    table.insert(0, "kind", kind)
-    if not table["over_images"].notna().any():
-        raise NotApplicable(f"{kind} gives every image the same value; a network that has learned something is needed")
-    return data, table
-
-
-def _short(table: pd.DataFrame) -> pd.DataFrame:
-    """Metrics by the short names of their settings, e.g. `blur+region`."""
-
-    def setting(metric: str) -> str:
-        options = dict(read_metric(metric).options)
-        return f"{options.get('fill', 'mean')}+{options.get('unit', 'pixel')}"
-
-    return table.assign(metric=table["metric"].map(setting), other=table["other"].map(setting))
-
-
-def _settings_sentence(
-    compared: Mapping[str, tuple[ValuesPerImage, pd.DataFrame]], lowest: pd.Series, data: ValuesPerImage
-) -> str:
-    means = " and ".join(f"{table['over_images'].mean():.2f} ({kind})" for kind, (_, table) in compared.items())
-    orders = []
-    for kind, (values, _) in compared.items():
-        by_estimator = values.values.transpose(0, 2, 1, 3).reshape(len(values.metrics), len(values.estimators), -1)
-        defined = np.isfinite(by_estimator).any(2)
-        if len(values.estimators) >= 3 and defined.all():
-            orders.append(f"{concordance(np.nanmean(by_estimator, 2))[0]:.2f} ({kind})")
-    alike = f"; they order the estimators with Kendall's W = {' and '.join(orders)}" if orders else ""
-    return (
-        f"Settings of one metric correlate over images by {means} on average over {len(data.estimators)} "
-        f"estimators, least {lowest['metric']} with {lowest['other']} in {lowest['kind']}: "
-        f"{lowest['over_images']:.2f} [{lowest['over_low']:.2f}, {lowest['over_high']:.2f}], where {RELIABLE} is the "
-        f"usual bar{alike}."
-    )
-
-
-def _settings_plot(kind: str, table: pd.DataFrame) -> Plot:
-    lowest = table.loc[table["over_images"].idxmin()]
-    title = f"{kind.capitalize()}: {lowest['metric']} and {lowest['other']} agree least ({lowest['over_images']:.2f})"
-    reading = (
-        "Spearman's correlation over images between two settings, mean over estimators; 1: the setting does not "
-        "matter for the order of images."
-    )
-    data, axes = both_ways(table, "over_images"), (("metric", "setting"), ("other", "setting"))
-    return heat_map(f"consistency-{kind}", title, reading, data, *axes, value="correlation", diverging=True)
-
-
-def _settings_notes(part: StudyEvidence, data: ValuesPerImage) -> tuple[str, ...]:
-    windows = {dict(read_metric(name).options).get("window") for name in part.study.metric_names} - {None}
-    size = next(iter(windows), None)
-    regions = (
-        "These images are too small for regions: only single pixels are changed."
-        if size is None
-        else f"A region has {size}×{size} pixels."
-    )
-    return (
-        *data.notes,
-        f"{regions} {data.images} images, {counted(len(data.seeds), 'replicate')}; uniform noise "
-        "is averaged over draws.",
-        "Some images are easy in every setting, which makes settings correlate over images whatever the maps; "
-        "`within_images` takes that out.",
-    )
-
-
 # metrics and protocols
 
 METRICS = (
@@ -322,14 +170,14 @@ def reliability(
     by_judge = sides_of(part, data, evidence[OWN])
     clashes = contradictions(by_judge)
     opposed = pairs[pairs["opposed"]]
-    table = pairs.drop(columns=["i", "j", "over_error"])
+
     return Finding(
         conclude(misleads=len(opposed) + len(clashes) > 0, holds=order.p < 0.05),
         _sentence(pairs, opposed, clashes, order, data),
         plots=_plots(pairs, levels, opposed, order, data),
         tables={
             "every two metrics: correlation over images (mean over estimators), given the clean score, and "
-            "across the estimators of one image": table,
+            "across the estimators of one image": pairs,
             "the same over images, per estimator": per_estimator(data),
             "estimators by judge (higher is better)": levels.rename_axis("judge").reset_index(),
             "advantage over random by judge": by_judge,

@@ -254,5 +254,4 @@ def plot(
 
 lines = functools.partial(plot, "lines")
 bars = functools.partial(plot, "bars")
-scatter = functools.partial(plot, "scatter")
 heat_map = functools.partial(plot, "heatmap")

@@ -12,15 +12,7 @@ import pandas as pd
 from uproar.statistics.comparisons import holm
 from uproar.statistics.correlation import association_matrix, partial_spearman, row_correlations
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import (
-    Interval,
-    Numbers,
-    crossed_mean,
-    nanmean,
-    standard_error,
-    t_quantile,
-    two_sided_p,
-)
+from uproar.statistics.intervals import Interval, Numbers, crossed_mean, nanmean, standard_error, t_quantile
 
 DRAWS = 100
 """Resamples of the images for the interval of a correlation."""
@@ -67,16 +59,12 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
         within = within_images(data.values[i], data.values[j])
         rows.append(
             {
-                "i": i,
-                "j": j,
                 "metric": data.metrics[i],
                 "other": data.metrics[j],
                 "over_images": over[i, j],
                 "over_low": np.clip(over[i, j] - half[i, j], -1, 1),
                 "over_high": np.clip(over[i, j] + half[i, j], -1, 1),
                 "given_clean_score": _mean_partial(data.values[i], data.values[j], clean),
-                "over_error": error[i, j],
-                "over_df": df[i, j],
                 "within_images": within.value,
                 "within_low": within.low,
                 "within_high": within.high,
@@ -86,12 +74,6 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
     table = pd.DataFrame(rows)
     table["p_opposed"] = holm(table["p_opposed"].to_numpy())
     return table.assign(opposed=(table["p_opposed"] <= ALPHA) & (table["within_images"] < OPPOSED))
-
-
-def over_images_p(pairs: pd.DataFrame, bound: float) -> Numbers:
-    """Two-sided p of "the correlation over images is `bound`" for every pair, with Holm's correction over all."""
-    gap = (pairs["over_images"] - bound).to_numpy()
-    return holm(two_sided_p(gap, pairs["over_error"].to_numpy(), pairs["over_df"].to_numpy()))
 
 
 def within_images(a: Numbers, b: Numbers) -> Interval:
