@@ -38,8 +38,8 @@ IMPOSTORS = {"encoder": "degraded(kind=encoder, level=1)", "blocks": "block_rand
 PROTOCOLS = ("roar", "kar", "decoupled")
 METRICS = {
     "ROAD": "road",
-    "insertion": "insertion(steps=adaptive)",
-    "deletion": "deletion(steps=adaptive)",
+    "insertion": "insertion",
+    "deletion": "deletion",
     "soundness": "soundness",
     "completeness": "completeness",
     "FFid+": "ffid_plus(draws=10)",

@@ -75,13 +75,11 @@ def own() -> list[str]:
     return [entry.name for entry in metrics.values() if is_builtin(entry.function)]
 
 
-def shown(entry: Entry, shape: tuple[int, ...] = SHAPE) -> float:
+def shown(entry: Entry, shape: tuple[int, ...] = SHAPE) -> int:
     """Changed images shown to the model per image, with the default options."""
-    options = entry.bind()
-    asks, beside = entry.facts["asks"], entry.facts["forwards"]
-    changes = set(asks(shape, **options)) if asks else set()
-    fresh = [change for change in changes if not isinstance(change, Unchanged)]
-    return len(fresh) + (beside(**options) if callable(beside) else beside)
+    asks = entry.facts["asks"]
+    changes = set(asks(shape, **entry.bind())) if asks else set()
+    return sum(not isinstance(change, Unchanged) for change in changes)
 
 
 def _card(entry: Entry) -> Card:

@@ -98,7 +98,7 @@ def test_a_metric_that_recovers_known_orders_decides_before_one_that_does_not(bo
 def test_a_metric_inherits_no_trust_from_other_settings_of_its_name():
     assert trust("road") is not None
     assert trust("deletion(fill=uniform)") is None
-    assert trust("road(by=probability, points=adaptive)") is None
+    assert trust("road(by=probability)") is None
 
 
 @pytest.mark.parametrize(("replicates", "decides"), [(4, False), (5, True)])

@@ -18,7 +18,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
@@ -26,7 +25,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from uproar.errors import BadOption, NotApplicable
+from uproar.errors import BadOption
 from uproar.metrics.changes import (
     BY_VALUE,
     AtPercentile,
@@ -41,25 +40,20 @@ from uproar.metrics.changes import (
     removed,
     uses_mask,
 )
-from uproar.metrics.probe import ROWS, area_of, asked, curve_of, follows_values, only, target_score
-from uproar.metrics.registry import SHOWN, Axis, Responses, metric, of_pixels
-from uproar.models.forward import rows_within_budget
+from uproar.metrics.probe import area_of, curve_of, follows_values, only, target_score
+from uproar.metrics.registry import Axis, Responses, metric, of_pixels
 from uproar.registry import options_of
-from uproar.removal import count, filled
+from uproar.removal import count
 from uproar.removal.fill import FillContext, Positive, Size, fills, gaussian_kernel, read_fill, weighted_windows
-from uproar.tensors import spans
 from uproar.types import KINDS, WITH_PROBABILITIES, Images
 
-Steps = Annotated[int, Field(ge=1, le=100_000)] | Literal["adaptive"]
-"""Equal steps, or `adaptive`: a curve of `FINE` steps of which only those are shown where it changes."""
+Steps = Annotated[int, Field(ge=1, le=100_000)]
 Repeats = Annotated[int, Field(ge=1, le=1000)] | None
 Window = Annotated[int, Field(ge=1)]
 Unit = Literal["pixel", "region"]
 Fractions = tuple[Annotated[float, Field(ge=0, le=1)], ...]
 Percentiles = tuple[Annotated[float, Field(ge=0, le=100)], ...]
 By = Literal["accuracy", "probability"]
-Shown = Literal["all", "adaptive"]
-"""All fractions, or `adaptive`: those given, and others between them where the curve changes."""
 Points = list[tuple[Change, ...]]
 
 CHANCE = "the area of a random order on the same images and model"
@@ -77,49 +71,18 @@ released = functools.partial(declare, kinds=WITH_PROBABILITIES)
 # points of a curve: how many pixels are removed at each, and from which end of an order
 
 
-@dataclass(frozen=True)
-class Cuts:
-    """Points of a curve along one order of the pixels: at each, so many from one side are removed."""
-
-    side: Side
-    counts: tuple[int, ...]
-    fill: str
-    order: PixelOrder = BY_VALUE
-    draws: int = 1
-    """Independent draws of the fill, whose scores are averaged."""
-
-    def points(self, features: int) -> Points:
-        """The changes of each point, as metrics ask for them."""
-        draws = range(self.draws)
-        points = ((removed(self.side, k, features, self.fill, d, self.order) for d in draws) for k in self.counts)
-        return [tuple(dict.fromkeys(point)) for point in points]
-
-    def images(self, batch: Batch, rows: Tensor, points: Tensor, draw: int) -> Images:
-        """Image `rows[i]` at the point `points[i]`, for each i."""
-        count = torch.tensor(self.counts)[points]
-        places = batch.places(self.order)[rows]
-        gone = places < count[:, None] if self.side == "most" else places >= places.shape[1] - count[:, None]
-        gone = gone.view(len(rows), *batch.maps.shape[1:])
-        if not uses_mask(self.fill):
-            return torch.where(gone[:, None], batch.replacement(self.fill, draw)[rows], batch.pixels[rows])
-        around = batch.around(draw)
-        drawn = FillContext(around.draws[rows.tolist()], around.mean, around.train)
-        return filled(batch.x[rows], gone, self.fill, drawn)
-
-    def scores(self, batch: Batch, rows: Tensor, points: Tensor, by: By) -> Tensor:
-        """The target's score at those points, the mean over draws."""
-        parts = []
-        for some in spans(len(rows), rows_within_budget(ROWS)):
-            images = (self.images(batch, rows[some], points[some], draw) for draw in range(self.draws))
-            with torch.inference_mode():
-                scores = [target_score(asked(batch, x), batch.target[rows[some]], by) for x in images]
-            parts.append(torch.stack(scores).mean(0))
-        return torch.cat(parts)
-
-
-def nested(shape: Sequence[int], side: Side, counts: Sequence[int], fill: str, repeats: int | None = None) -> Points:
-    """Points by falling value: at each, so many pixels are removed from one side."""
-    return Cuts(side, tuple(counts), fill, BY_VALUE, repeats_of(fill, repeats)).points(shape[1] * shape[2])
+def nested(
+    shape: Sequence[int],
+    side: Side,
+    counts: Sequence[int],
+    fill: str,
+    repeats: int | None = None,
+    order: PixelOrder = BY_VALUE,
+) -> Points:
+    """Points along one order of the pixels: at each, so many are removed from one side, in every draw of the fill."""
+    features, draws = shape[1] * shape[2], range(repeats_of(fill, repeats))
+    points = ((removed(side, k, features, fill, d, order) for d in draws) for k in counts)
+    return [tuple(dict.fromkeys(point)) for point in points]
 
 
 def repeats_of(fill: str, repeats: int | None) -> int:
@@ -153,90 +116,8 @@ def area_responses(
     return {"value": only(batch.usable, area_of(axis(shape, **options), values)), "curve": values}
 
 
-# adaptive curves: coarse first, then points where they change, image by image
-# An interval whose ends differ by Δ over a width w may hide an area of at most Δ·w if the curve is monotone there. It
-# is halved while Δ·w exceeds a tolerance, as a share of the area under a curve of height 1. What lies between points
-# that were never shown is interpolated. Which points an image gets depends on its own curve alone, so that no value
-# depends on the batch.
-
-
-TOLERANCE = 0.004
-"""Area that an interval may hide before it is halved."""
-
-
-def follow(
-    batch: Batch,
-    outputs: Outputs,
-    cuts: Cuts,
-    fractions: Sequence[float],
-    every: int,
-    by: By,
-    tolerance: float = TOLERANCE,
-) -> tuple[Tensor, Tensor]:
-    """The curve at all fractions, (n, points), and how many images each took beside those at every so many, (n,).
-
-    `cuts` has a point for each of the fractions; with `every=1` all of them were asked for.
-    """
-    at = list(range(0, len(fractions), every))
-    coarse = Cuts(cuts.side, tuple(cuts.counts[i] for i in at), cuts.fill, cuts.order, cuts.draws)
-    shape = batch.x.shape[1:]
-    blank = blank_point(shape, fill=cuts.fill, repeats=cuts.draws)
-    values = curve_of(batch, outputs, coarse.points(shape[1] * shape[2]), by, blank)
-    shown = torch.zeros(len(values))
-    if every == 1:
-        return values, shown
-    if follows_values():
-        raise NotApplicable("adaptive curves are of class probabilities; a regression needs steps=100, or points=all")
-    place = torch.tensor(fractions, dtype=torch.float64)
-    place = (place - place[0]) / (place[-1] - place[0])
-    whole = torch.full((len(values), len(fractions)), torch.nan, dtype=torch.float64)
-    whole[:, at] = values.double()
-    while len(rows := (todo := _middles(whole, place, tolerance)).nonzero()):
-        whole[todo] = cuts.scores(batch, rows[:, 0], rows[:, 1], by)
-        shown += cuts.draws * todo.sum(1)
-    return _interpolated(whole, place), shown
-
-
-def _middles(values: Tensor, place: Tensor, tolerance: float) -> Tensor:
-    """The middle points of all intervals between known points that may hide too much area, (n, points) bool."""
-    chosen = torch.zeros_like(values, dtype=torch.bool)
-    for i, row in enumerate(values):
-        known = row.isfinite().nonzero()[:, 0]
-        low, high = known[:-1], known[1:]
-        hidden = (row[high] - row[low]).abs() * (place[high] - place[low])
-        wide = (high - low > 1) & (hidden > tolerance)
-        chosen[i, (low[wide] + high[wide]) // 2] = True
-    return chosen
-
-
-def _interpolated(values: Tensor, place: Tensor) -> Tensor:
-    """Curves with what is not known on the straight line between what is."""
-    whole = values.clone()
-    for row in whole:
-        known = row.isfinite().nonzero()[:, 0]
-        missing = row.isnan().nonzero()[:, 0]
-        after = torch.searchsorted(known, missing)
-        low, high = known[after - 1], known[after]
-        share = (place[missing] - place[low]) / (place[high] - place[low])
-        row[missing] = row[low] + share * (row[high] - row[low])
-    return whole
-
-
-def expected_forwards(steps: int | str = 0, points: str = "all", **_: Any) -> float:
-    """Images that an adaptive curve takes beside those that it asks for, about."""
-    return 10.0 if steps == "adaptive" else 8.0 if points == "adaptive" else 0.0
-
-
-def _curve_responses(batch: Batch, fractions: Sequence[float], values: Tensor, shown: Tensor, every: int) -> Responses:
-    """Curves and the areas under them; of adaptive ones also how many images they took."""
-    responses = {"value": only(batch.usable, area_of(fractions, values)), "curve": values}
-    return responses if every == 1 else {**responses, SHOWN: shown}
-
-
 # insertion and deletion
 
-FINE, EACH = 100, 5
-"""Steps of an adaptive curve, and how many of them its coarse curve takes at once."""
 _FORMULA = "area under p_c against the share of pixels {}"
 DELETION: dict[str, Any] = {
     "higher_is_better": False,
@@ -250,45 +131,24 @@ INSERTION: dict[str, Any] = {
 }
 
 
-def steps_axis(shape: Sequence[int], *, steps: int | str, **_: Any) -> list[float]:
+def steps_axis(shape: Sequence[int], *, steps: int, **_: Any) -> list[float]:
     """Equal steps from 0 to 1."""
-    total = FINE if isinstance(steps, str) else steps
-    return [i / total for i in range(total + 1)]
-
-
-def _cuts(
-    shape: Sequence[int],
-    side: Side,
-    *,
-    steps: int | str,
-    fill: str,
-    unit: Unit,
-    window: int,
-    repeats: int | None,
-    every: int = 1,
-) -> Cuts:
-    """Exactly `round(t · h · w)` pixels are deleted, or inserted, at every fraction t."""
-    features = shape[1] * shape[2]
-    counts = [count(t, features) for t in steps_axis(shape, steps=steps)][::every]
-    gone = counts if side == "most" else [features - k for k in counts]
-    order = BY_VALUE if unit == "pixel" else ByWindow(window)
-    return Cuts(side, tuple(gone), fill, order, repeats_of(fill, repeats))
+    return [i / steps for i in range(steps + 1)]
 
 
 def _points(side: Side) -> Callable[..., Points]:
-    def points(shape: Sequence[int], **options: Any) -> Points:
-        every = EACH if options["steps"] == "adaptive" else 1
-        return _cuts(shape, side, every=every, **options).points(shape[1] * shape[2])
+    """Exactly `round(t · h · w)` pixels are deleted, or inserted, at every fraction t."""
+
+    def points(shape: Sequence[int], *, steps: int, fill: str, unit: Unit, window: int, repeats: int | None) -> Points:
+        features = shape[1] * shape[2]
+        counts = [count(t, features) for t in steps_axis(shape, steps=steps)]
+        gone = counts if side == "most" else [features - k for k in counts]
+        return nested(shape, side, gone, fill, repeats, BY_VALUE if unit == "pixel" else ByWindow(window))
 
     return points
 
 
-def _followed(batch: Batch, outputs: Outputs, side: Side, **options: Any) -> Responses:
-    """Curve and area with equal steps, or adaptively."""
-    shape, every = tuple(batch.x.shape[1:]), EACH if options["steps"] == "adaptive" else 1
-    axis = steps_axis(shape, **options)
-    values, shown = follow(batch, outputs, _cuts(shape, side, **options), axis, every, "probability")
-    return _curve_responses(batch, axis, values, shown, every)
+_DELETED, _INSERTED = _points("most"), _points("least")
 
 
 @declare(
@@ -296,8 +156,7 @@ def _followed(batch: Batch, outputs: Outputs, side: Side, **options: Any) -> Res
     formula=_FORMULA.format("deleted"),
     paper=RISE,
     kinds=KINDS,
-    asks=flat(_points("most")),
-    forwards=expected_forwards,
+    asks=flat(_DELETED),
     axis=of_pixels(steps_axis, "deleted"),
 )
 def deletion(
@@ -312,11 +171,10 @@ def deletion(
 ) -> Responses:
     """Mean probability of the target while the most important pixels go first.
 
-    `steps="adaptive"` is the curve of 100 steps, shown at every fifth and where it changes: about a quarter of the
-    images, the same area within 0.005. `unit="region"` takes window×window pixels around the most important pixel at a
-    time, still with exact counts.
+    `unit="region"` takes window×window pixels around the most important pixel at a time, still with exact counts.
     """
-    return _followed(batch, outputs, "most", steps=steps, fill=fill, unit=unit, window=window, repeats=repeats)
+    options: dict[str, Any] = {"steps": steps, "fill": fill, "unit": unit, "window": window, "repeats": repeats}
+    return area_responses(batch, outputs, _DELETED, steps_axis, **options)
 
 
 @declare(
@@ -324,17 +182,13 @@ def deletion(
     formula=_FORMULA.format("inserted"),
     paper=RISE,
     kinds=KINDS,
-    asks=flat(_points("least")),
-    forwards=expected_forwards,
+    asks=flat(_INSERTED),
     axis=of_pixels(steps_axis, "inserted", of_shown=True),
 )
 @options_of(deletion)
 def insertion(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
-    """Mean probability of the target while the most important pixels come first, on a canvas made by the fill.
-
-    `steps="adaptive"` as for `deletion`.
-    """
-    return _followed(batch, outputs, "least", **options)
+    """Mean probability of the target while the most important pixels come first, on a canvas made by the fill."""
+    return area_responses(batch, outputs, _INSERTED, steps_axis, **options)
 
 
 @fills.declare("blur:rise")
@@ -463,24 +317,15 @@ def insertion_coherency(batch: Batch, outputs: Outputs, **options: Any) -> Respo
 
 PAPER: Fractions = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 """The fractions of the paper."""
-PARTS = 8
-"""Parts of an interval between two of the given fractions, of which an adaptive curve is made."""
-ROAD_TOLERANCE = 0.008
-"""Area that an interval of an adaptive curve may hide: mean areas were within .005 of those of the full curve."""
 MORF_BIAS = "scattered holes are interpolated almost perfectly, so maps of scattered pixels look harmless"
 LERF_BIAS = "maps that keep one coherent patch do well"
 
 
-def road_axis(shape: Sequence[int], *, fractions: Fractions, points: Shown = "all", **_: Any) -> list[float]:
-    """The fractions, which must increase; of an adaptive curve also those between them."""
+def road_axis(shape: Sequence[int], *, fractions: Fractions, **_: Any) -> list[float]:
+    """The fractions, which must increase."""
     if not fractions or any(b <= a for a, b in itertools.pairwise(fractions)):
         raise BadOption(f"Fractions must increase, at least one; got {list(fractions)}.")
-    if points == "all":
-        return list(fractions)
-    if len(fractions) < 2:
-        raise BadOption(f"points=adaptive needs at least two fractions; got {list(fractions)}.")
-    parts = ([a + (b - a) * i / PARTS for i in range(PARTS)] for a, b in itertools.pairwise(fractions))
-    return [*itertools.chain(*parts), fractions[-1]]
+    return list(fractions)
 
 
 def _road_points(*sides: Side) -> Callable[..., Points]:
@@ -491,21 +336,15 @@ def _road_points(*sides: Side) -> Callable[..., Points]:
     return points
 
 
-def _road_curve(
-    batch: Batch, outputs: Outputs, side: Side, *, fractions: Fractions, fill: str, by: By, points: Shown
-) -> tuple[Tensor, Tensor]:
-    """The curve of every image, and how many images it took beside those of the given fractions."""
-    if points == "adaptive" and by != "probability":
-        raise BadOption(f"points=adaptive is for by=probability, whose curves have no jumps; got by={by}.")
+def _road_curve(batch: Batch, outputs: Outputs, side: Side, *, fractions: Fractions, fill: str, by: By) -> Tensor:
+    """The curve of every image, (n, fractions)."""
     shape = tuple(batch.x.shape[1:])
-    axis = road_axis(shape, fractions=fractions, points=points)
-    cuts = Cuts(side, tuple(count(t, shape[1] * shape[2]) for t in axis), fill, BY_VALUE, repeats_of(fill, None))
-    return follow(batch, outputs, cuts, axis, 1 if points == "all" else PARTS, by, ROAD_TOLERANCE)
+    points = _road_points(side)(shape, fractions=fractions, fill=fill)
+    return curve_of(batch, outputs, points, by, blank_point(shape, fill=fill))
 
 
-def _road_responses(batch: Batch, values: Tensor, shown: Tensor, **options: Any) -> Responses:
-    every = 1 if options["points"] == "all" else PARTS
-    return _curve_responses(batch, road_axis(tuple(batch.x.shape[1:]), **options), values, shown, every)
+def _road_responses(batch: Batch, fractions: Fractions, curve: Tensor) -> Responses:
+    return {"value": only(batch.usable, area_of(fractions, curve)), "curve": curve}
 
 
 @declare(
@@ -515,7 +354,6 @@ def _road_responses(batch: Batch, values: Tensor, shown: Tensor, **options: Any)
     paper=ROAD,
     kinds=KINDS,
     asks=flat(_road_points("most")),
-    forwards=expected_forwards,
     axis=of_pixels(road_axis, "removed"),
 )
 def road(
@@ -525,15 +363,10 @@ def road(
     fractions: Fractions = (0.0, *PAPER, 1.0),
     fill: str = "linear",
     by: By = "accuracy",
-    points: Shown = "all",
 ) -> Responses:
-    """Mean accuracy (or probability) of the target while the most important pixels are interpolated away.
-
-    `points="adaptive"` (by probability) shows the given fractions, and others between them where the curve changes: the
-    area is nearly that of eight times as many fractions, for about a third of the images.
-    """
-    options: dict[str, Any] = {"fractions": fractions, "fill": fill, "by": by, "points": points}
-    return _road_responses(batch, *_road_curve(batch, outputs, "most", **options), **options)
+    """Mean accuracy (or probability) of the target while the most important pixels are interpolated away."""
+    curve = _road_curve(batch, outputs, "most", fractions=fractions, fill=fill, by=by)
+    return _road_responses(batch, fractions, curve)
 
 
 @declare(
@@ -543,13 +376,12 @@ def road(
     paper=ROAD,
     kinds=KINDS,
     asks=flat(_road_points("least")),
-    forwards=expected_forwards,
     axis=of_pixels(road_axis, "removed", "The least important pixels go first."),
 )
 @options_of(road)
 def road_lerf(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Mean accuracy (or probability) of the target while the least important pixels are interpolated away."""
-    return _road_responses(batch, *_road_curve(batch, outputs, "least", **options), **options)
+    return _road_responses(batch, options["fractions"], _road_curve(batch, outputs, "least", **options))
 
 
 @metric(
@@ -562,16 +394,14 @@ def road_lerf(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     paper=ROAD,
     formula="road_lerf − road",
     asks=flat(_road_points("most", "least")),
-    forwards=lambda **options: 2 * expected_forwards(**options),
     kinds=KINDS,
     axis=of_pixels(road_axis, "removed", "", "{by}, least − most first"),
 )
 @options_of(road)
 def road_gap(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """How much longer the class survives when the least important pixels go first than when the most do."""
-    least, beside = _road_curve(batch, outputs, "least", **options)
-    most, more = _road_curve(batch, outputs, "most", **options)
-    return _road_responses(batch, least - most, beside + more, **options)
+    least, most = (_road_curve(batch, outputs, side, **options) for side in ("least", "most"))
+    return _road_responses(batch, options["fractions"], least - most)
 
 
 def _leemann_points(side: Side) -> Callable[..., Points]:

@@ -21,16 +21,7 @@ from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call
 from uproar.guard import guarded_call, is_builtin, private_copy
 from uproar.metrics.changes import Batch, Change, Outputs, Removed, Unchanged
-from uproar.metrics.registry import (
-    SHOWN,
-    Responses,
-    bound,
-    data_set_statistic,
-    fact_of,
-    fine_tuning_of,
-    metrics,
-    read_metric,
-)
+from uproar.metrics.registry import Responses, bound, data_set_statistic, fine_tuning_of, metrics, read_metric
 from uproar.models.forward import borrowed, forward, rows_within_budget
 from uproar.models.output_kind import assumed_output, is_predicted, probabilities, require_kind
 from uproar.statistics.intervals import area
@@ -78,7 +69,6 @@ def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dic
             outputs, shown = outputs_by_change(judge, changes, rows)
             responses |= {str(call): _respond(call, judge, outputs) for call in judged}
         total += shown + (0 if tuning is None else len(batch.x))
-        total += round(sum(_shown_beside(call, responses[str(call)]) for call in judged))
     return {str(call): responses[str(call)] for call in calls}, total
 
 
@@ -196,22 +186,14 @@ def _changes(call: Call, shape: Sequence[int]) -> Sequence[Change]:
     return () if asks is None else guarded_call(f"The metric {call.name}", asks, [tuple(shape)], options)
 
 
-def _shown_beside(call: Call, responses: Responses) -> float:
-    """Images that a metric showed beside those it asked for: counted by itself, or as it declares."""
-    if SHOWN in responses:
-        return float(responses[SHOWN].sum())
-    return (fact_of(str(call), "forwards") or 0) * len(responses["value"])
-
-
-def images_shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
+def images_shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> int:
     """How many images metrics show to the model for one image and map; they share changed images."""
     return _images_shown(names, shape, tuple(metrics[read_metric(n).name].version for n in names))
 
 
 @functools.lru_cache(maxsize=64)
-def _images_shown(names: tuple[str, ...], shape: tuple[int, int, int], versions: tuple[Any, ...]) -> float:
-    changes = {(fine_tuning_of(name), change) for name in names for change in _changes(read_metric(name), shape)}
-    return len(changes) + float(sum(fact_of(name, "forwards") or 0 for name in names))
+def _images_shown(names: tuple[str, ...], shape: tuple[int, int, int], versions: tuple[Any, ...]) -> int:
+    return len({(fine_tuning_of(name), change) for name in names for change in _changes(read_metric(name), shape)})
 
 
 # from responses to numbers

@@ -79,9 +79,6 @@ def of_pixels(
 metrics = Registry("metric", "uproar.metrics")
 
 Responses = dict[str, Tensor]
-SHOWN = "shown"
-"""The response that counts images which a metric showed to the model beside those of `asks`, where that depends on the
-image."""
 Uses = Literal["order", "values"]
 TrueTo = Literal["model", "data", "map", ""]
 """Which question a judge of maps answers (Chen et al. 2020: true to the model or true to the data); "" is not said."""
@@ -103,7 +100,6 @@ def metric(
     paper: str = "",
     formula: str = "",
     asks: Callable[..., Sequence[Change]] | None = None,
-    forwards: Callable[..., float] | float = 0,
     statistic: Callable[..., float] | None = None,
     needs: str = "",
     describes: bool = False,
@@ -118,9 +114,9 @@ def metric(
 ) -> Callable[[Callable], Callable]:
     """Declare `(batch, [outputs], *, options) -> responses` under a name.
 
-    `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of
-    images shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random
-    map gets; `statistic(responses, **options)` is the statistic of a data set where that is not the mean of `value`;
+    `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `low` and `high` bound the value;
+    `chance` says what a random map gets; `statistic(responses, **options)` is the statistic of a data set where that
+    is not the mean of `value`;
     `describes` is true of a metric that only says what a map looks like; `uses` (or `uses(**options)`) says whether the
     values of the map count or only the order of its pixels; `true_to` which question it answers (`QUESTIONS`);
     `axis` says what the points of `curve` mean; `trace` is the statistic of a data set as a curve;
@@ -130,7 +126,7 @@ def metric(
     is another form of `road`, e.g. as released code computes it.
     """
     facts = {fact: value for fact, value in locals().items() if fact != "name"}
-    facts["kinds"] = kinds or (KINDS if asks is None and not forwards else ("softmax",))
+    facts["kinds"] = kinds or (KINDS if asks is None else ("softmax",))
 
     def keep(function: Callable) -> Callable:
         entry = Entry("metric", name or function.__name__, function)

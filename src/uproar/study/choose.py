@@ -34,9 +34,7 @@ from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, families, read_chain, require_maps
 from uproar.expression import parse
-from uproar.metrics.probe import follows_values
 from uproar.metrics.registry import CHECKS, fine_tuning_of
-from uproar.models.output_kind import assuming_output
 from uproar.results.answer import Answer
 from uproar.results.evidence import IN_DOMAIN, in_domain_share
 from uproar.results.scores import Scores
@@ -62,7 +60,7 @@ CHECKED = 32
 """Images of which the checks are made."""
 REACH = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 """Shares of random pixels filled to see how many the network bears to lose."""
-POINTS = 5
+POINTS = 17
 """Points of a judging curve that every image is shown at, of which the first is the image as it is."""
 FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
 """Judges for which a copy of the network is fine-tuned."""
@@ -198,9 +196,7 @@ class Chooser:
             )
         last = max(reach, IN_DOMAIN)
         fractions = ", ".join(f"{share:.3g}" for share in np.linspace(0, last, POINTS))
-        with assuming_output(self.subject.output):
-            between = "" if follows_values() else ", points=adaptive"
-        filled = [f"{name}(by=probability, fractions=[{fractions}]{between})" for name in ("road", "road_lerf")]
+        filled = [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
         return [*filled, *self._fine_tuned_judges()]
 
     def _fine_tuned_judges(self) -> list[str]:
