@@ -10,9 +10,9 @@ from scipy import stats
 import uproar
 from tests.audits.handmade import Handed, Handmade
 from uproar.audits.agreement import JUDGES, advantage, contradictions, reliability, sides_of, values_per_image
+from uproar.audits.metric_pairs import both_ways, pairwise
 from uproar.errors import NotApplicable
 from uproar.metrics import registry
-from uproar.statistics.metric_pairs import both_ways, pairwise
 
 CHAINS = ("random", "a", "b", "c", "d")
 QUALITY = dict(zip(CHAINS, (0.0, 1.0, 2.0, 3.0, 4.0), strict=True))

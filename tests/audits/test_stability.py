@@ -10,8 +10,16 @@ import pytest
 from scipy import stats
 
 import uproar
-from uproar.audits.stability import Outcomes, _halves, compare_rankings, decided_pairs, marks, state
-from uproar.statistics.bootstrap import beats, resampled_means
+from uproar.audits.stability import (
+    Outcomes,
+    _halves,
+    beats,
+    compare_rankings,
+    decided_pairs,
+    marks,
+    resampled_means,
+    state,
+)
 from uproar.statistics.correlation import kendall
 
 

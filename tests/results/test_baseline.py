@@ -12,7 +12,7 @@ from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.metrics.evaluation import RESAMPLED, Evaluation, average_evaluations
 from uproar.results.evidence import metric_controls, negative_control
 from uproar.results.study import merge_baseline
-from uproar.statistics.comparisons import compare_with_baseline
+from uproar.statistics.comparisons import against_random
 from uproar.statistics.design import random_ranking
 
 RANKINGS = [random_ranking(draw) for draw in range(3)]
@@ -35,10 +35,10 @@ def by_hand(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_verdicts_are_those_against_the_mean_of_the_rankings(made):
-    again = compare_with_baseline(by_hand(made.cells))
+    again = against_random(by_hand(made.cells))
     for column in ("advantage", "low", "high", "se", "df", "p", "p_holm"):
         assert np.allclose(made.verdicts[column], again[column], rtol=1e-12), column
-    alone = compare_with_baseline(by_hand(made.cells[~made.cells["estimator"].isin(RANKINGS[1:])]))
+    alone = against_random(by_hand(made.cells[~made.cells["estimator"].isin(RANKINGS[1:])]))
     assert not np.allclose(made.verdicts["advantage"], alone["advantage"], rtol=1e-6)
     assert set(made.verdicts["random_rankings"]) == {3}
 
@@ -59,7 +59,7 @@ def test_rankings_that_failed_leave_the_mean_of_the_others(made):
     )
     broken.loc[lost & (broken["fraction"] > 0), ["status", "accuracy"]] = ["failed", np.nan]
     again = results(broken, random_rankings=3)
-    expected = compare_with_baseline(by_hand(broken))
+    expected = against_random(by_hand(broken))
     assert np.allclose(again.verdicts["p"], expected["p"], rtol=1e-12)
     assert set(again.verdicts["random_rankings"]) == {2} and set(again.verdicts["n"]) == {5}
 

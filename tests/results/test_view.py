@@ -81,7 +81,7 @@ def test_cells_without_a_number_take_no_part():
 @pytest.mark.parametrize("study", [{}, {"until_decided": True}])
 def test_verdicts_are_computed_once(monkeypatch, study):
     counted = []
-    for name in ("compare_with_baseline", "sequential"):
+    for name in ("against_random", "sequential"):
         original = getattr(views, name)
         monkeypatch.setattr(views, name, lambda *a, f=original, **k: counted.append(1) or f(*a, **k))
     made = results(cells("roar", LEVELS), cells("kar", LEVELS), **study)

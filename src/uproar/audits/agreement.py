@@ -18,6 +18,7 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field
 
+from uproar.audits.metric_pairs import OPPOSED, ValuesPerImage, both_ways, pairwise, per_estimator
 from uproar.audits.registry import (
     OWN,
     Evidence,
@@ -33,11 +34,10 @@ from uproar.errors import NotApplicable
 from uproar.metrics.registry import judges, metrics, read_metric, sign_of, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot
-from uproar.statistics.comparisons import holm, sides
+from uproar.statistics.comparisons import corrected
 from uproar.statistics.correlation import concordance, krippendorff_alpha
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, Measurements
-from uproar.statistics.metric_pairs import OPPOSED, ValuesPerImage, both_ways, pairwise, per_estimator
 from uproar.wording import counted
 
 if TYPE_CHECKING:
@@ -115,9 +115,8 @@ def advantage_table(
 ) -> pd.DataFrame:
     """A row for each advantage that is known: p is adjusted by Holm over all rows, `side` is its sign where decided."""
     rows = [(*keys, each.value, each.low, each.high, each.p) for keys, each in advantages if each is not None]
-    table = pd.DataFrame(rows, columns=[*columns, value, "low", "high", "p_holm"])
-    table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
-    return table.assign(side=sides(table[value], table["p_holm"]))
+    table = pd.DataFrame(rows, columns=[*columns, value, "low", "high", "p"])
+    return corrected(table, effect=value).drop(columns="p")
 
 
 # metrics and protocols

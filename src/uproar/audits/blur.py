@@ -16,7 +16,7 @@ from uproar.estimators import Chain, read_chain
 from uproar.expression import Call, parse
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
-from uproar.statistics.comparisons import gains
+from uproar.statistics.comparisons import corrected, paired
 from uproar.statistics.design import BASELINE
 from uproar.wording import counted
 
@@ -176,6 +176,13 @@ def filter_gains(table: pd.DataFrame, plain: Sequence[str], filters: Filters, si
     result = result.rename(columns={"first": "filtered", "second": "estimator"})
     result.insert(1, "filter", list(chosen.values()))
     return result
+
+
+def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> pd.DataFrame:
+    """How much better the first of each pair is than the second; `table` holds areas, estimators by seeds."""
+    frame = corrected(paired(table.T, pairs, sign > 0)).rename(columns={"difference": "gain"})
+    frame = frame[["first", "second", "n", "gain", "low", "high", "p", "p_holm", "side"]]
+    return frame.assign(better=frame["side"] > 0, worse=frame.pop("side") < 0)
 
 
 def control_gains(table: pd.DataFrame, filters: Filters, sign: int) -> pd.DataFrame:

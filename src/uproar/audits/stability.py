@@ -16,7 +16,7 @@ from uproar.expression import parse
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.seeds import key
-from uproar.statistics.bootstrap import beats, percentile_interval, resampled_means
+from uproar.statistics.bootstrap import percentile_interval
 from uproar.statistics.comparisons import compare
 from uproar.statistics.correlation import kendall
 from uproar.statistics.design import BASELINE
@@ -182,6 +182,29 @@ def compare_rankings(
     columns = ["what changes", "tau", "low", "high", "pairs that turn round"]
     table = pd.DataFrame(rows, columns=columns)
     return table.astype({"tau": float, "low": float, "high": float}), turned
+
+
+def resampled_means(values: Array, draws: int = 1000) -> Array:
+    """Means over seeds and images of (estimators, seeds, images) values, for resampled seeds and images, (draws, e)."""
+    _, seeds, images = values.shape
+    random = np.random.default_rng(key("seeds and images", seeds, images))
+    means = []
+    for _ in range(draws):
+        by_image = values[:, random.integers(seeds, size=seeds)].mean(1)
+        means.append(by_image[:, random.integers(images, size=images)].mean(1))
+    return np.array(means)
+
+
+def beats(draws: Array, sign: int = 1) -> Array:
+    """How often each estimator (row) is better than each other (column); equal counts half. The diagonal is NaN.
+
+    >>> beats(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))[0, 1].item()
+    0.625
+    """
+    gap = sign * (draws[:, :, None] - draws[:, None, :])
+    share = (gap > 0).mean(0) + (gap == 0).mean(0) / 2
+    np.fill_diagonal(share, np.nan)
+    return np.asarray(share)
 
 
 def decided_pairs(outcomes: Outcomes, sign: int) -> np.ndarray:

@@ -38,7 +38,7 @@ from uproar.results.finding import Finding, Mark, nothing_against
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
-from uproar.statistics.comparisons import areas_of, compare, compare_with_baseline, intervals, sequential
+from uproar.statistics.comparisons import against_random, areas_of, compare, intervals, sequential
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, planned_analyses, random_ranking
 from uproar.types import Role
 
@@ -494,7 +494,7 @@ class StudyView:
 
     @functools.cached_property
     def verdicts(self) -> Mapping[str, pd.DataFrame]:
-        """Every estimator's advantage over random and the verdict, best first (`compare_with_baseline`).
+        """Every estimator's advantage over random and the verdict, best first (`against_random`).
 
         An evaluator judges by its score: its verdicts are in `evaluators`.
         In a study that ran until it was decided each verdict is that of the interim analysis which decided it.
@@ -506,8 +506,8 @@ class StudyView:
                 return pd.DataFrame()
             others = [name for name in names if self.roles.get(name) == "baseline"]
             if self.results.until_decided:
-                return sequential(curves, BASELINE, higher_is_better, self.results.interim_analyses, others)
-            return compare_with_baseline(curves, BASELINE, higher_is_better, others=others)
+                return sequential(curves, higher_is_better, self.results.interim_analyses, others)
+            return against_random(curves, higher_is_better, others=others)
 
         names = [BASELINE, *self.results.further_rankings]
         frames = self._by_protocol(against_baseline)

@@ -14,6 +14,7 @@ images has its second variance from resamples of the images.
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass, replace
 
@@ -310,13 +311,11 @@ def required_sample_size(difference: float, half_width: float, df: float, n: int
     """
     if not (difference > 0 and half_width > 0 and df > 0 and n > 0):
         return None
-    error = half_width / float(t_quantile(df))
-    low, high = n, MOST * n
-    while high - low > 1:  # `low` does not decide, or is what there is
-        middle = (low + high) // 2
-        found = difference >= detectable(error * math.sqrt(n / middle), df * middle / n, tests)
-        low, high = (low, middle) if found else (middle, high)
-    return high if high < MOST * n else None
+    error, sizes = half_width / float(t_quantile(df)), range(n + 1, MOST * n)
+    first = bisect.bisect_left(
+        sizes, True, key=lambda size: bool(difference >= detectable(error * math.sqrt(n / size), df * size / n, tests))
+    )
+    return sizes[first] if first < len(sizes) else None
 
 
 def nanmean(values: ArrayLike, axis: int = 0) -> Numbers:

@@ -12,12 +12,12 @@ import pandas as pd
 from uproar.statistics.comparisons import holm
 from uproar.statistics.correlation import association_matrix, partial_spearman, row_correlations
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import Interval, Numbers, crossed_mean, nanmean, standard_error, t_quantile
+from uproar.statistics.intervals import Interval, Numbers, crossed_mean, half_width, nanmean
 
 DRAWS = 100
 """Resamples of the images for the interval of a correlation."""
 OPPOSED = -0.1
-"""Two metrics contradict each other where their mean rank correlation within images is decidedly below this."""
+"""Two metrics contradict each other where their mean rank correlation within images is significantly below this."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,8 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
     n = data.images
     resampled = np.array([_mean_matrix(everything[:, :, draws.integers(n, size=n)]) for _ in range(DRAWS)])
     by_seed = np.stack([_mean_matrix(one[None]) for one in everything])
-    error, df = standard_error(by_seed, nanmean((resampled - nanmean(resampled)) ** 2), n)
-    error = np.where(error > 0, error, np.nan)  # nothing varies: no interval and no test
-    half = t_quantile(df) * error
+    half = half_width(by_seed, nanmean((resampled - nanmean(resampled)) ** 2), n)
+    half = np.where(half > 0, half, np.nan)  # nothing varies: no interval
     rows = []
     for i, j in itertools.combinations(range(len(data.metrics)), 2):
         within = within_images(data.values[i], data.values[j])
@@ -72,7 +71,7 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
             }
         )
     table = pd.DataFrame(rows)
-    table["p_opposed"] = holm(table["p_opposed"].to_numpy())
+    table["p_opposed"] = holm(table["p_opposed"])
     return table.assign(opposed=(table["p_opposed"] <= ALPHA) & (table["within_images"] < OPPOSED))
 
 
