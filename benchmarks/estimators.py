@@ -2,7 +2,7 @@
 
     python benchmarks/estimators.py                                        a few minutes
     python benchmarks/estimators.py --planted                              how often each estimator finds pixels that are known to count
-    python benchmarks/estimators.py --gallery docs/images/estimators.png   the picture of docs/estimators.md
+    python benchmarks/estimators.py --gallery docs/images/estimators.png   the picture of the page on estimators
 
 *Time.* `resnet-small` on 16 images of 32×32×3, one thread, best of several runs; ours and Captum's take turns, so that
 a busy machine slows both. Both get the same frozen model and the same work: as many steps, samples, references and
@@ -41,14 +41,14 @@ from torch import Tensor, nn
 import uproar
 from uproar.data import Task
 from uproar.errors import UproarError
-from uproar.estimators import Context, prepare_states, raw_maps, read_chain
+from uproar.estimators import Context, estimators, prepare_states, raw_maps, read_chain
 from uproar.estimators.chain import Chain
 from uproar.models import ModelSpec, borrowed, build
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
 
 sys.path.append(str(Path(__file__).parents[1]))
-from tools.estimator_cards import FAMILIES, cards, own
+from tools.cards import builtin
 
 DATA = "planted(size=32, channels=3, train=256, test=128)"
 NETWORK = "resnet-small"
@@ -67,8 +67,8 @@ CHAINS = ("abs(grad)", "sg(grad)", "sg_sq(grad)", "var(grad)", "gaussian(grad)",
 
 
 def names() -> list[str]:
-    """All estimators that give a map, by family."""
-    return [card.name for card in cards(own()) if card.family in FAMILIES]
+    """All estimators that give a map."""
+    return [entry.name for entry in builtin(estimators) if entry.facts["role"] == "estimator"]
 
 
 class Case:

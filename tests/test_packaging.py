@@ -88,7 +88,7 @@ def test_release_notes_are_the_section_of_the_changelog():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     result = notes(project()["version"], changelog, "https://x.org/r")
     assert result and "## " not in result.replace("###", "")
-    with pytest.raises(SystemExit, match="no section 9.9.9; it has Unreleased"):
+    with pytest.raises(SystemExit, match="no section 9.9.9; it has 0.2.0"):
         notes("9.9.9", changelog, "")
     with pytest.raises(SystemExit, match="is empty"):
         notes("1", "## 1\n\n## 0\n- x\n", "")

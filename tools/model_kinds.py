@@ -1,14 +1,16 @@
-"""Which estimator explains which kind of model: the table of docs/model-kinds.md, made by running all of them.
+"""Which estimator explains which kind of model: a table, made by running all of them.
 
-`python tools/model_kinds.py > docs/model-kinds.md` writes it down. A map that is constant, or not finite, and any error
-that is not uproar's own sentence end the program: there is nothing between "works" and "refused".
+    python tools/model_kinds.py [ESTIMATOR ...]
+
+A map that is constant, or not finite, and any error that is not uproar's own sentence end the program: there is
+nothing between "works" and a refusal.
 """
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -17,13 +19,9 @@ import torch
 from torch import Tensor, nn
 
 import uproar
-from uproar.audits import audits
 from uproar.errors import UproarError
 from uproar.estimators.registry import estimators
-from uproar.metrics import metrics
 from uproar.models import ModelSpec, make
-from uproar.protocols import PROTOCOLS
-from uproar.registry import Entry, Registry
 
 SIZE, IMAGES, CLASSES = 16, 3, 3
 QUICK = {
@@ -130,16 +128,10 @@ KINDS = (
 )
 
 
-def own(registry: Registry) -> dict[str, Entry]:
-    """What the package itself declares: nothing that a session or a plug-in added."""
-    return {entry.name: entry for entry in registry.values() if not entry.code}
-
-
 def names() -> list[str]:
     """The estimators of the package that look at a model."""
-    return [
-        name for name, entry in own(estimators).items() if entry.facts["role"] == "estimator" and entry.facts["model"]
-    ]
+    entries = [entry for entry in estimators.values() if not entry.code]
+    return [entry.name for entry in entries if entry.facts["role"] == "estimator" and entry.facts["model"]]
 
 
 def outcome(name: str, kind: ModelKind) -> str:
@@ -159,56 +151,10 @@ def outcome(name: str, kind: ModelKind) -> str:
     raise AssertionError(f"{name} on {kind.title}: the map is constant or not finite")
 
 
-def outcomes(rows: Sequence[str], kinds: Sequence[ModelKind] = KINDS) -> dict[str, list[str]]:
-    """What becomes of each estimator on each kind of model."""
-    return {name: [outcome(name, kind) for kind in kinds] for name in rows}
-
-
-def to_markdown(found: dict[str, list[str]]) -> str:
-    """The page: a table, and below it the reasons by number."""
-    reasons: dict[str, int] = {}
-    lines = [f"| estimator | {' | '.join(kind.title for kind in KINDS)} |", f"|---|{'---|' * len(KINDS)}"]
-    for name, row in found.items():
-        cells = [one if one == "works" else f"refused {reasons.setdefault(one, len(reasons) + 1)}" for one in row]
-        lines.append(f"| `{name}` | {' | '.join(cells)} |")
-    works = [sum(row[i] == "works" for row in found.values()) for i in range(len(KINDS))]
-    lines.append(f"| **{len(found)} in all** | {' | '.join(f'**{count}**' for count in works)} |")
-    numbered = "\n".join(f"{number}. {reason}." for reason, number in reasons.items())
-    return HEAD + "\n".join(lines) + "\n\n## Why\n\n" + numbered + "\n\n" + served() + "\n"
-
-
-def served() -> str:
-    """Which kinds of outputs metrics, protocols and audits serve, as they declare it."""
-    declared = {
-        "metrics": {name: entry.facts["kinds"] for name, entry in own(metrics).items()},
-        "protocols": {name: protocol.kinds for name, protocol in PROTOCOLS.items()},
-        "audits": {name: entry.facts["kinds"] for name, entry in own(audits).items()},
-    }
-    lines = ["## Metrics, protocols and audits", "", SERVED, ""]
-    for kind, of_all in declared.items():
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for name, kinds in of_all.items():
-            groups.setdefault(tuple(kinds), []).append(f"`{name}`")
-        lines += [f"- {kind} of {', '.join(kinds)}: {', '.join(names)}" for kinds, names in sorted(groups.items())]
-    return "\n".join(lines)
-
-
-SERVED = """What does not serve the outputs of a model or the labels of a task is refused by name, with the reason. On a
-regression, `road`, `soundness` and `completeness` need `by=probability`, since values have no accuracy."""
-
-
-HEAD = """# Estimators and kinds of models
-
-Written by `python tools/model_kinds.py > docs/model-kinds.md`, which runs every registered estimator that looks at a
-model on a small, untrained model of each kind. An estimator works, that is, gives finite maps that are not constant, or
-it is refused with a sentence; the numbers are those of the sentences below. Anything else ends the program.
-
-The ViT is `vit-small`; the Swin-like network has attention in windows (`nn.MultiheadAttention`) and merges patches. One
-logit and several labels are said to be `output="sigmoid"`, values `output="regression"`; the two inputs are an image
-and a number held fixed, `inputs=[number]` ([models](models.md)).
-
-"""
-
-
 if __name__ == "__main__":
-    sys.stdout.write(to_markdown(outcomes(sys.argv[1:] or names())))
+    print(f"{'estimator':24}{'  '.join(kind.title for kind in KINDS)}")
+    for estimator in sys.argv[1:] or names():
+        results = [outcome(estimator, kind) for kind in KINDS]
+        signs = ["works" if result == "works" else "–" for result in results]
+        columns = "  ".join(sign.ljust(len(kind.title)) for sign, kind in zip(signs, KINDS, strict=True))
+        print(f"{estimator:24}{columns}  {'; '.join(sorted({*results} - {'works'}))}")

@@ -15,32 +15,37 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import cards
+
 import uproar
 from uproar import extend
 from uproar.cli.app import app
 from uproar.cli.listings import tables_of
-from uproar.cli.ls import NEXT, Kind
 
 RESULTS = {
     "uproar.study.collected": ["Run"],
-    "uproar.results.answer": ["Answer", "Placing", "Cost"],
-    "uproar.results.scores": ["Scores", "Curves"],
-    "uproar.results.finding": ["Finding", "Plot", "Mark"],
-    "uproar.results.claim_outcome": ["Judgement", "Measure"],
-    "uproar.results.study": ["StudyView"],
+    "uproar.results.answer": ["Answer"],
+    "uproar.results.scores": ["Scores"],
+    "uproar.results.finding": ["Finding"],
+    "uproar.results.claim_outcome": ["Judgement"],
     "uproar.report.mapsheet": ["MapSheet"],
 }
 """Classes that functions return and users read, by module."""
 
-CARDS = {"estimators": "estimators", "metrics": "metrics", "audits": "audits", "claims": "claims"}
-"""Kinds that have a page of their own beside the list."""
+DECORATORS = ("estimator", "metric", "task", "direct")
+"""Functions of the package that declare something."""
+SHARED = {"--data-root", "--json"}
+"""Options that are described once for all commands."""
+LISTS = ("tasks", "models", "fills", "recipes")
+"""Kinds of which a page lists all names."""
 
 
 def write_pages(folder: Path) -> list[Path]:
     """Write every reference page into a folder; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = {"functions": functions_page(), "results": results_page(), "extend": extend_page(), "commands": commands()}
-    pages |= {f"list-{kind}": listing(kind) for kind in Kind}
+    pages |= {"estimators": cards.estimators_page(), "transforms": cards.transforms_page()}
+    pages |= {"metrics": cards.metrics_page(), "metric-variants": cards.variants_page(), "lists": lists()}
     for name, text in pages.items():
         file = folder / f"{name}.md"
         if not file.exists() or file.read_text(encoding="utf-8") != text:
@@ -49,21 +54,23 @@ def write_pages(folder: Path) -> list[Path]:
 
 
 def functions_page() -> str:
-    """The public names of the package."""
+    """The public functions of the package."""
+    parts = [described(f"uproar.{name}", thing) for name, thing in public(False).items() if name not in DECORATORS]
+    return "\n\n".join(["# Functions", "Everything to call after `import uproar`.", *parts]) + "\n"
+
+
+def public(classes: bool) -> dict[str, Any]:
+    """The public names of the package that are classes, or those that are not."""
     named = {name: getattr(uproar, name) for name in uproar.__all__}
-    del named["Run"]  # stands with the results
-    functions = [described(f"uproar.{name}", one) for name, one in named.items() if not inspect.isclass(one)]
-    classes = [described(f"uproar.{name}", one) for name, one in named.items() if inspect.isclass(one)]
-    parts = ["# Functions and classes", "Everything that `import uproar` offers.", "## Functions", *functions]
-    return "\n\n".join([*parts, "## Classes", *classes]) + "\n"
+    return {name: thing for name, thing in named.items() if inspect.isclass(thing) is classes}
 
 
 def results_page() -> str:
-    """The classes of what functions return."""
+    """The classes that functions take and return."""
     parts = [
-        "# Results",
-        "What `uproar.run`, `uproar.open`, `uproar.choose`, `uproar.audit` and `uproar.show` return. "
-        "In a notebook each shows itself.",
+        "# Classes",
+        "What functions take and return. In a notebook each result shows itself.",
+        *(described(f"uproar.{name}", thing) for name, thing in public(True).items() if name != "Run"),
     ]
     for module, names in RESULTS.items():
         loaded = __import__(module, fromlist=names)
@@ -73,9 +80,9 @@ def results_page() -> str:
 
 def extend_page() -> str:
     """The decorators for plug-ins."""
-    parts = ["# Decorators for plug-ins", "`from uproar import extend`; see [plug-ins](../plug-ins.md)."]
-    taken = set(uproar.__all__)
-    names = [name for name in extend.__all__ if name not in taken and name != "Finding"]
+    parts = ["# Decorators for plug-ins", "`from uproar import extend`; see [Extend](../extend.md)."]
+    parts += [described(f"uproar.{name}", getattr(uproar, name)) for name in DECORATORS]
+    names = [name for name in extend.__all__ if name not in uproar.__all__ and name != "Finding"]
     parts += [described(f"uproar.extend.{name}", getattr(extend, name)) for name in names]
     return "\n\n".join(parts) + "\n"
 
@@ -177,7 +184,10 @@ def commands() -> str:
     from typer.main import get_command
 
     exits = "[the command line](../command-line.md#exit-codes)"
-    head = f"Every command of `uproar`, as `uproar COMMAND --help` describes it. What the exit codes mean: {exits}."
+    head = (
+        f"Every command of `uproar`, as `uproar COMMAND --help` describes it. What the exit codes mean: {exits}.\n\n"
+        "Most commands also take `--data-root FOLDER` (where [data sets](../data.md) are) and `--json` (print JSON)."
+    )
     parts = ["# Commands", head]
     for words, command in _walk((), get_command(app)):
         parts += [f"## uproar {' '.join(words)}", plain(command.help or ""), *_options(command)]
@@ -189,17 +199,20 @@ def _walk(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...
     if inner is None:
         yield words, command
         return
-    for name, one in inner.items():
-        yield from _walk((*words, name), one)
+    for name, below in inner.items():
+        yield from _walk((*words, name), below)
 
 
 def _options(command: Any) -> list[str]:
     """A table of arguments and options; nothing for a command without any."""
     rows = []
-    for one in command.params:
-        is_option = one.opts[0].startswith("-")
-        shown = f"`{', '.join(one.opts)}{' ' + one.metavar if is_option and one.metavar else ''}`"
-        rows.append([shown if is_option else f"`{one.metavar or one.name}`", plain(one.help or "")])
+    for parameter in command.params:
+        if SHARED.intersection(parameter.opts):
+            continue
+        is_option = parameter.opts[0].startswith("-")
+        metavar = f" {parameter.metavar}" if parameter.metavar else ""
+        shown = ", ".join(parameter.opts) + metavar if is_option else parameter.metavar or parameter.name
+        rows.append([f"`{shown}`", plain(parameter.help or "")])
     return [table(["argument or option", "what it is"], rows)] if rows else []
 
 
@@ -213,15 +226,13 @@ def plain(text: str) -> str:
     return re.sub(r"(?<![\w`])<(\w+)>", r"`<\1>`", re.sub(r"\[/?\w*\]", "", text)).strip()
 
 
-def listing(kind: str) -> str:
-    """Everything of a kind, as `uproar ls` lists it."""
-    own = f" Cards with more on each: [{kind}](../{CARDS[kind]}.md)." if kind in CARDS else ""
-    parts = [f"# List of {kind}", f"What `uproar ls {kind}` lists.{own} Next: {NEXT[kind]}."]
-    for one in tables_of(kind):
-        if len(tables_of(kind)) > 1:
-            parts.append(f"## {one['title'][:1].upper()}{one['title'][1:]}")
-        rows = [[f"`{row[0]}`", *row[1:]] for row in one["rows"]]
-        parts.append(table(one["columns"], rows))
+def lists() -> str:
+    """Everything of some kinds, as `uproar ls` lists it."""
+    parts = ["# Lists", "Data sets, networks, fills and recipes, as `uproar ls KIND` lists them."]
+    for kind in LISTS:
+        parts.append(f"## {kind.capitalize()}")
+        for listed in tables_of(kind):
+            parts.append(table(listed["columns"], [[f"`{row[0]}`", *row[1:]] for row in listed["rows"]]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -314,7 +314,7 @@ def test_the_board_finds_what_is_known():
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="only in a checkout")
 def test_the_page_of_the_board_shows_its_data():
-    """If this fails: run tools/metric_board.py, and make docs/metrics.md and the listings anew."""
+    """If this fails: run tools/metric_board.py, and make the listings anew."""
     facts = {k: v for k, v in json.loads(BOARD.read_text()).items() if k not in ("names", "columns", "rows")}
     made, page = board_page(board_table(), facts), PAGE.read_text()
     number = re.compile(r"-?\d+(?:\.\d+)?")

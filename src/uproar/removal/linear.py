@@ -3,8 +3,7 @@
 Direct neighbours weigh 1/6, diagonal ones 1/12, neighbours outside the image nothing. The removed
 pixels of an image are thus the unknowns of a linear system, the same for all channels. Small or
 loose holes are solved by Cholesky, the others by conjugate gradients with multigrid as
-preconditioner; docs/linear-imputer.md tells why. The noise of *noisy* linear imputation is the
-caller's.
+preconditioner. The noise of *noisy* linear imputation is the caller's.
 """
 
 from __future__ import annotations

@@ -159,8 +159,8 @@ def bits_for(fractions: int) -> int:
 
 # one image's levels as few bytes: as many levels to a byte as fit, then deflated
 # Six levels go three to a byte, which is a ninth less than three bits each, and leaves bytes whose repetitions
-# deflate finds. On maps of photographs this is smaller and faster to read than deflating bits or single levels
-# (docs/scale.md). The checksum in each piece tells when it is not what was written.
+# deflate finds. On maps of photographs this is smaller and faster to read than deflating bits or single levels.
+# The checksum in each piece tells when it is not what was written.
 
 
 def pack_levels(levels: np.ndarray, kinds: int) -> bytes:

@@ -100,7 +100,7 @@ MAPS = 2
 """Shards of test images are so many times smaller, since their maps are kept too."""
 
 PACKED_BYTES = 0.3
-"""Bytes per feature of levels in shards, at most about so much (docs/scale.md)."""
+"""Bytes per feature of levels in shards, at most about so much."""
 
 
 @dataclass(frozen=True)
