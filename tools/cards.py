@@ -148,17 +148,16 @@ def estimator_card(entry: Entry) -> str:
 
 def metric_card(entry: Entry) -> str:
     """What a metric says, its direction and range, its cost and recovery, and what to beware of."""
-    facts, options = entry.facts, entry.bind()
-    beside = facts["forwards"](**options) if callable(facts["forwards"]) else facts["forwards"]
-    changes = set(facts["asks"](IMAGE, **options)) if facts["asks"] else set()
-    shown = beside + len([change for change in changes if not isinstance(change, Unchanged)])
+    facts = entry.facts
+    changes = set(facts["asks"](IMAGE, **entry.bind())) if facts["asks"] else set()
+    shown = sum(not isinstance(change, Unchanged) for change in changes)
     better = "Higher" if facts["higher_is_better"] else "Lower"
     recovery = recovery_words(entry.name)
     return _card(
         entry,
         f"{better} is better, from {_bound(facts['low'])} to {_bound(facts['high'])}",
         _code(facts["formula"]),
-        f"Changed images: {shown:g}" if shown else "",
+        f"Changed images: {shown}" if shown else "",
         f"Recovery: {recovery}" if recovery else "",
         f"Needs {facts['needs']}" if facts["needs"] else "",
         f"{' and '.join(facts['kinds']).capitalize()} only" if len(facts["kinds"]) < len(KINDS) else "",
