@@ -1,0 +1,190 @@
+"""What people read is short and in the words of the field: words to avoid, and sizes of pages."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "uproar"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = ("reference", "notebooks", "project")
+"""Folders of docs that the build makes."""
+WRITTEN = [page for page in PAGES if page.relative_to(ROOT).parts[1:2] not in [(name,) for name in GENERATED]]
+
+WORDS = {
+    r"told (apart|from)|tells? \w+ apart|tell (apart|from)": "(not) significantly different",
+    r"judge[sd]?|judging": "metric; a metric scores",
+    r"not asked|asked of": "not tested",
+    r"made (again|anew)|of this version": "regenerated, computed again",
+    r"hand(s|ed)? on|g[ia]ves? (the|their|a) \w+ away|give away|gives away": "leak (the label)",
+    r"what goes(?! wrong)|tak(es?|en) away": "removed pixels",
+    r"luck|calm|yardstick|worn": "noise, variance, reference",
+    r"(centre|middle) outwards|ranking by brightness": "baseline",
+    r"decidedly": "significantly",
+    r"placings?": "rank group",
+    r"unable to judge": "not reliable here, because",
+    r"by lot|dealt out": "at random",
+    r"interim looks?": "interim analysis",
+}
+"""Words that must not appear, and what to write instead."""
+PATTERN = re.compile("|".join(rf"(?P<w{number}>\b(?:{words})\b)" for number, words in enumerate(WORDS)), re.IGNORECASE)
+
+
+def prose(text: str) -> str:
+    """A page without code and without the addresses of links."""
+    text = re.sub(r"^( *)(`{3,}).*?^\1\2", "", text, flags=re.S | re.M)
+    return re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`\n]*`", "`code`", text))
+
+
+def spoken(file: Path) -> str:
+    """The strings and docstrings of a module, or a whole template or data file."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        return text
+    nodes = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    return "\n".join(value for value in nodes if isinstance(value, str) and " " in value)
+
+
+def avoided(text: str) -> Counter[str]:
+    """The words of a text that should not be there."""
+    return Counter(match.group().lower() for match in PATTERN.finditer(text))
+
+
+ALLOWED: dict[str, int] = {
+    "audits/agreement.py": 14,
+    "audits/blur.py": 1,
+    "audits/holes.py": 1,
+    "audits/leakage.py": 1,
+    "audits/registry.py": 2,
+    "audits/sparsity.py": 2,
+    "audits/stability.py": 2,
+    "audits/values.py": 5,
+    "backends.py": 1,
+    "cli/network.py": 1,
+    "data/derived_tasks.py": 1,
+    "data/photographs.py": 1,
+    "data/stream.py": 1,
+    "data/task.py": 1,
+    "data/user_images.py": 2,
+    "errors.py": 1,
+    "estimators/contract.py": 4,
+    "estimators/control.py": 1,
+    "estimators/explain.py": 1,
+    "metrics/curves.py": 1,
+    "metrics/probe.py": 1,
+    "metrics/registry.py": 3,
+    "metrics/sanity.py": 1,
+    "metrics/shape.py": 2,
+    "metrics/soundness.py": 1,
+    "papers/li2024/figures.py": 1,
+    "papers/vandersmissen2023/figures.py": 1,
+    "protocols/catalogue.py": 1,
+    "protocols/evaluator.py": 6,
+    "protocols/mask_assignment.py": 1,
+    "protocols/protocol.py": 1,
+    "report/metric_board.py": 10,
+    "report/score_archive.py": 1,
+    "results/claim_outcome.py": 1,
+    "results/evaluator.py": 1,
+    "results/evidence.py": 15,
+    "results/finding.py": 1,
+    "results/html.py": 1,
+    "results/recovery.py": 15,
+    "results/scores.py": 1,
+    "results/study.py": 7,
+    "statistics/recovery.py": 5,
+    "store.py": 5,
+    "study/audit.py": 2,
+    "study/bench.py": 1,
+    "study/check.py": 16,
+    "study/choose.py": 14,
+    "study/collect.py": 2,
+    "study/evaluations.py": 5,
+    "study/evaluators.py": 8,
+    "study/grid.py": 1,
+    "study/judge_suite.py": 17,
+    "study/levels.py": 1,
+    "study/rankings.py": 1,
+    "study/retraining.py": 1,
+    "study/sessions.py": 3,
+    "study/settings.py": 4,
+    "study/spec.py": 6,
+    "study/subjects.py": 2,
+    "tensors.py": 2,
+    "training/finetune.py": 1,
+    "training/recipe.py": 1,
+    "papers/hooker2019/claims.toml": 1,
+    "papers/hooker2019/studies/hooker2019-paper.toml": 2,
+    "papers/hooker2019/studies/hooker2019-tiny.toml": 1,
+    "papers/hooker2019/studies/vit-roar.toml": 1,
+    "papers/li2024/claims.toml": 1,
+    "papers/li2024/studies/li2024-marks-paper.toml": 1,
+    "papers/li2024/studies/li2024-spurious-laptop.toml": 1,
+    "papers/li2024/studies/li2024-spurious-paper.toml": 1,
+    "papers/li2024/studies/li2024-spurious-tiny.toml": 1,
+    "papers/li2024/studies/li2024-tiny.toml": 1,
+    "papers/song2023/studies/song2023-cifar-paper.toml": 1,
+    "papers/song2023/studies/song2023-cub-paper.toml": 1,
+    "papers/song2023/studies/song2023-svhn-paper.toml": 1,
+}
+"""Words to avoid that are still in a file, by its path below `src/uproar`: this list may only shrink."""
+STILL: dict[str, int] = {
+    "docs/architecture.md": 3,
+    "docs/evaluator.md": 7,
+    "docs/metric-board.md": 8,
+    "docs/results/causes.md": 1,
+    "docs/results/hooker2019-laptop.md": 1,
+    "docs/results/index.md": 10,
+    "docs/results/li2024-laptop.md": 1,
+    "docs/results/li2024-spurious-laptop.md": 2,
+    "docs/results/vandersmissen2023-laptop.md": 2,
+    "docs/results/vandersmissen2023-photos-laptop.md": 2,
+}
+"""The same for pages, by their path."""
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_use_the_words_of_the_field(page):
+    words = avoided(prose(page.read_text(encoding="utf-8")))
+    assert words.total() <= STILL.get(str(page.relative_to(ROOT)), 0), words
+
+
+def test_sources_and_templates_use_the_words_of_the_field():
+    files = [file for pattern in ("*.py", "*.toml", "*.html", "*.js") for file in sorted(SOURCES.rglob(pattern))]
+    words = {str(file.relative_to(SOURCES)): avoided(spoken(file)) for file in files}
+    assert {name: found for name, found in words.items() if found.total() > ALLOWED.get(name, 0)} == {}
+
+
+def paragraphs(page: Path) -> list[str]:
+    """The paragraphs and items of lists of a page, without tables and headings."""
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", prose(page.read_text(encoding="utf-8")))
+    return [block for block in blocks if not block.lstrip().startswith(("|", "#"))]
+
+
+LISTS = ("metric-board", "architecture")
+"""Pages that are lists for the most part, beside results."""
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in WRITTEN if "results" not in page.parts and page.stem not in LISTS], ids=lambda p: p.stem
+)
+def test_sentences_are_short(page):
+    for paragraph in paragraphs(page):
+        assert paragraph.count(";") <= 1, f"two semicolons: {paragraph}"
+        for sentence in re.split(r"(?<=[.!?:;])\s", paragraph):
+            assert len(sentence.split()) <= 40, f"more than 40 words: {sentence}"
+
+
+def test_pages_are_short():
+    words = {page: len(page.read_text(encoding="utf-8").split()) for page in WRITTEN}
+    readme, changes = (ROOT / name for name in ("README.md", "CHANGELOG.md"))
+    assert words[readme] <= 700 and len(readme.read_text(encoding="utf-8").splitlines()) <= 130
+    assert len(changes.read_text(encoding="utf-8").partition("\n## 0.1.0")[0].splitlines()) <= 45
+    assert max(words.values()) <= 2500
+    assert sum(count for page, count in words.items() if "docs" in page.parts) <= 35_000
+    assert sum(count for page, count in words.items() if "results" in page.parts) <= 15_000
