@@ -15,7 +15,7 @@ from uproar.errors import NotApplicable
 from uproar.papers.claims import every, judge
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import part
-from uproar.report.study_report import effect
+from uproar.report.chapters import effect
 from uproar.results.claim_outcome import Measure, Missing, claims_table
 from uproar.statistics.comparisons import paired_difference
 from uproar.statistics.correlation import correlation_interval, line_interval

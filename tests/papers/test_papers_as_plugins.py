@@ -15,8 +15,8 @@ from uproar.extend import papers, read_beside
 from uproar.papers.claims import claims, claims_named, papers_with_claims, read_claims
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import MEASURES
+from uproar.report.chapters import chapters_of
 from uproar.report.paper_figures import figures
-from uproar.report.study_report import chapters_of
 from uproar.study.spec import shipped_studies, study_named
 from uproar.training.recipe import Recipe, recipes
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from uproar.report import write_report
+from uproar.report.chapters import chapters_of
 from uproar.report.drawing import _heat_maps, _settings
 from uproar.report.study_figures import audit_figure
-from uproar.report.study_report import chapters_of
 from uproar.results.finding import Finding, Mark, Plot
 
 FRAME = pd.DataFrame(
@@ -115,8 +115,9 @@ def test_the_page_shows_the_finding_and_the_verdict_table_its_mark(audited, tmp_
     assert "Masks alone reach 97 ± 1 %." in page and "no boxes." in page
     assert "<b>ig</b>" not in page
     (chapter,) = chapters_of(results)
-    verdicts = chapter.tables()["verdicts-roar"].frame.set_index("method")
-    assert verdicts["audits"][known] == "leaks" and verdicts["audits"].eq("").sum() == len(verdicts) - 1
+    methods = chapter.tables()["methods"].frame
+    marked = methods[methods["ROAR"].str.endswith(" (leaks)")]["method"]
+    assert [name.removesuffix(" ✓") for name in marked] == [known]
     for kind in ("lines", "scatter", "bars", "heatmap"):
         assert (tmp_path / f"figures/audit-leakage-{kind}.svg").stat().st_size > 1000
     trust = pd.read_csv(tmp_path / "trust.csv")
@@ -129,4 +130,4 @@ def test_the_page_shows_the_finding_and_the_verdict_table_its_mark(audited, tmp_
 def test_without_audits_there_is_no_trust(plain_case):
     assert plain_case.trust.empty
     (chapter,) = chapters_of(plain_case)
-    assert "audits" not in chapter.tables()["verdicts-roar"].frame
+    assert "audits" not in chapter.tables()

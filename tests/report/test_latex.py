@@ -66,13 +66,10 @@ def test_a_run_becomes_tables_and_figures(make_cells, make_results, tmp_path):
     quality = {("digits", "cnn"): NetworkQuality(300, 10, 0.2, 0.3)}
     files = files_of(make_results(make_cells({"roar": levels}), quality=quality), tmp_path)
     check_folder(files)
-    verdicts = files["tables/verdicts-roar.tex"].decode()
-    assert r"a\_b\&c\%d" in verdicts and "accuracy points against random" in verdicts
-    assert r"p (Holm) & replicates & detectable \\" in verdicts
-    assert files["tables/comparisons-roar.tex"].decode().count(r"\\") == 4
+    methods = files["tables/methods.tex"].decode()
+    assert r"a\_b\&c\%d" in methods and "ROAR" in methods
     main = files["report.tex"].decode()
     assert "right on 30 " in main and "figures/roar-curves.pdf" in files
-    assert main.index(r"\input{tables/answer}") < main.index(r"\input{tables/verdicts-roar}")
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
@@ -93,11 +90,10 @@ def test_scores_become_tables_and_figures_with_marks_on_what_is_not_reliable(tmp
     scores = scores_of(levels, curves=["insertion"], undefined={"insertion": {NAMES[3]: 4}})
     files = files_of(scores, tmp_path)
     check_folder(files)
-    metrics = files["tables/metrics.tex"].decode()
+    metrics = files["tables/methods.tex"].decode()
     assert "(0.900" in metrics and "4 of 8 undefined" in metrics
-    assert "0.800 [0.790, 0.810]*" in metrics, "the best of the ranked methods"
+    assert "0.800 [0.790, 0.810]" in metrics
     assert r"road $\downarrow$ (not reliable here)" in metrics
-    assert "not ranked" in files["tables/comparisons-insertion.tex"].decode()
 
 
 def test_scores_can_be_read_back_from_their_folder(tmp_path):
@@ -122,7 +118,7 @@ def test_scores_can_be_read_back_from_their_folder(tmp_path):
     first = (tmp_path / "report.html").read_text("utf-8")
     write_scores(again, tmp_path / "again")
     second = (tmp_path / "again" / "report.html").read_text("utf-8")
-    pixels = r'src="data:image/[^"]*"'
+    pixels = r"data:image/[\w;,+/=]*"
     assert re.sub(pixels, "", second) == re.sub(pixels, "", first)
     assert write_latex(again, tmp_path / "tex").name == "report.tex"
     (tmp_path / "scores.json").write_text("{}")

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from uproar.report import write_report, write_results
+from uproar.report.chapters import chapters_of
 from uproar.report.markdown import StudyText
-from uproar.report.study_report import chapters_of
 from uproar.results.quality import NetworkQuality, Prediction
 
 
@@ -45,12 +45,13 @@ def test_results_without_random_still_compare_the_methods(make_cells, make_resul
     assert leaders(results, "roar") == {("grad", "ig")}
 
 
-def test_the_report_says_who_is_better_and_by_how_much(plain_case):
+def test_the_report_says_who_is_better_than_every_baseline_and_who_differs(plain_case):
     (chapter,) = chapters_of(plain_case)
-    rows = chapter.tables()["comparisons-roar"].frame.set_index(["method", "against"])
-    assert rows.loc[("grad", "sobel"), "verdict"] == "better"
-    assert rows.loc[("grad", "sobel"), "difference [95 % CI]"].startswith("+21.7 [")
-    assert len(rows) == 3
+    rows = chapter.tables()["methods"].frame.set_index("method")
+    assert rows.loc["grad ✓", "ROAR"].startswith("▲ +14.4 [")
+    assert rows.loc["ig", "ROAR"].startswith("0.0 [")
+    assert set(rows.loc["grad ✓", "rank group"]).isdisjoint(rows.loc["ig", "rank group"])
+    assert [*rows.index] == ["grad ✓", "ig", "sobel", "random"], "methods, then baselines"
 
 
 def test_the_network_and_what_it_predicts_stand_on_the_page(plain_case, tmp_path):

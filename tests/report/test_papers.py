@@ -11,11 +11,11 @@ import pytest
 from tests.papers.made import accuracies, finding, results, scored
 from uproar.papers.claims import claims_named, judge
 from uproar.papers.evidence import ClaimEvidence
+from uproar.report.chapters import chapters_of
 from uproar.report.drawing import draw
 from uproar.report.figures import Chart, Figure, Series, styles
 from uproar.report.paper_figures import FigureSource, figures_of_papers
 from uproar.report.study_figures import estimator_styles, picture_figures
-from uproar.report.study_report import chapters_of
 from uproar.results.finding import Plot
 
 ROAR = {"random": 0.80, "grad": 0.85, "sg_sq(grad, samples=4)": 0.30, "ig": 0.82}

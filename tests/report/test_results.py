@@ -55,7 +55,10 @@ def test_a_page_has_the_file_the_claims_and_the_figures(run, tmp_path):
     assert claim[2].startswith("−0.217 (")
     assert claim[3:5] == ["above 0.05", "5 replicates"]
     assert cells(page, "`hooker2019:random-99`")[1:3] == ["not tested", "the study has no roar of random at 0.99"]
-    assert cells(page.partition("ROAR: accuracy points against random")[2], "| grad |")[1] == "worse than random"
+    assert cells(page.partition("Methods and baselines by metric")[2], "| grad |")[1:3] == [
+        r"−25.3 \[−25.7, −24.9\]",
+        r"▲ +18.0 \[+17.5, +18.5\]",
+    ]
     for link in re.findall(r"\]\(([^)#]+)\)", page):
         assert (tmp_path / link).stat().st_size > 0, link
     assert not list(tmp_path.rglob("*.html"))

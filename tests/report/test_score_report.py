@@ -12,17 +12,11 @@ import pandas as pd
 import pytest
 
 from uproar.report import write_scores
+from uproar.report.chapters import score_chapter, score_images
 from uproar.report.drawing import draw
 from uproar.report.figures import styles
 from uproar.report.page import score_page
-from uproar.report.score_report import (
-    metric_curves,
-    score_chapter,
-    score_images,
-    spread_figure,
-    values_figure,
-    values_table,
-)
+from uproar.report.study_figures import metric_curves
 from uproar.report.tables import score_table_files
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, with_rank
@@ -123,7 +117,7 @@ def test_the_folder_holds_page_tables_and_every_figure_the_page_links_to(folder)
     links = {a["href"] for _, a in Reader((place / "report.html").read_text()).elements if a.get("href")}
     files = {link for link in links if not link.startswith("#")}
     tables = {"scores.csv", "comparisons.csv", "per_image.parquet"}
-    assert {*tables, "figures/metric-values.svg", "figures/insertion-curves.svg", "figures/per-image.svg"} < files
+    assert {*tables, "figures/deciding.svg", "figures/insertion-curves.svg"} <= files
     assert all((place / name).stat().st_size > 0 for name in files)
     assert not [p for p in place.rglob(".*") if p.is_file()], "temporary files are left"
 
@@ -157,8 +151,8 @@ def test_names_never_become_markup():
         assert text in reader.text
     figure = metric_curves(scores, looks(scores))["insertion"]
     assert [s.label for s in figure.series] == HOSTILE
-    for one in (figure, values_figure(scores, looks(scores))):
-        ET.fromstring(draw(one))
+    for drawn in (figure, score_chapter(scores).chart):
+        ET.fromstring(draw(drawn))
 
 
 def test_what_is_not_known_is_a_dash_and_never_nan():
@@ -169,29 +163,20 @@ def test_what_is_not_known_is_a_dash_and_never_nan():
     assert not re.search(r"\b(nan|NaN|inf|None)\b", shown)
 
 
-def test_a_star_follows_the_direction_of_the_metric_and_needs_every_comparison():
-    def stars(levels) -> list[list[str]]:
-        frame = values_table(scores_of(levels)).frame.set_index("method")
-        return [[m for m in frame.index if "*" in frame.loc[m, column]] for column in frame]
-
-    assert stars({"insertion": {"a": 0.9, "b": 0.1}, "road": {"a": 0.9, "b": 0.1}}) == [["a"], ["b"]]
-    assert stars({"insertion": {"a": 0.50, "b": 0.52, "c": 0.1}}) == [[]]
+def values_table(scores: Scores):
+    return score_chapter(scores).tables()["methods"]
 
 
 def test_a_metric_that_is_not_reliable_here_is_marked():
     levels = {"insertion": {"random": 0.5, "grad": 0.3, "ig": 0.4}, "road": {"random": 0.9, "grad": 0.1, "ig": 0.2}}
-    assert list(values_table(scores_of(levels)).frame.columns) == [
-        "method",
-        "insertion ↑ (not reliable here)",
-        "road ↓",
-    ]
+    columns = [*values_table(scores_of(levels)).frame.columns]
+    assert "insertion ↑ (not reliable here)" in columns and "road ↓" in columns
 
 
 def test_a_single_method_without_curves_or_images_is_reported(tmp_path):
     bare = scores_of({"insertion": {"maps": 0.4}}, images=1, provenance={}, notices=(), maps={})
     path = write_scores(Scores(bare.table, bare.per_image, bare.comparisons), tmp_path / "new" / "folder")
     assert "0.400" in Reader(path.read_text()).text
-    assert {p.name for p in (path.parent / "figures").iterdir()} >= {"metric-values.svg", "per-image.svg"}
 
 
 def test_what_lacks_values_is_reported():
@@ -228,15 +213,7 @@ def test_images_carry_the_values_of_their_own_and_how_far_methods_differ():
     images = score_images(scores)
     assert len(images.rows) == 4 and images.views == ["maps"] and images.metrics == ["insertion"]
     assert images.rows[2].values["insertion"]["b"] == 0.9
-    assert max(images.rows, key=lambda row: row.spread("insertion")) is images.rows[2]
-
-
-def test_a_metric_of_right_or_wrong_is_shown_as_shares():
-    scores = scores_of({"pointing_game": {"a": 0.5, "b": 0.2}}, images=4)
-    scores.per_image["value"] = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0]
-    (forest,) = spread_figure(scores, looks(scores)).plots
-    assert forest.kind == "bars"
-    assert [row.value for row in forest.rows] == [0.75, 0.25]
+    assert images.rows[2].disagreement(["a", "b"]) > 0 == images.rows[2].disagreement(["a"])
 
 
 def test_every_metric_is_explained_from_its_declaration():
@@ -249,9 +226,9 @@ def test_what_is_mostly_undefined_is_marked_and_not_ranked():
     levels = {"insertion": {"random": 0.3, "grad": 0.95, "ig": 0.5}}
     scores = scores_of(levels, images=40, undefined={"insertion": {"grad": 18, "ig": 2}})
     table = values_table(scores)
-    cells = table.frame.set_index("method").iloc[:, 0]
+    cells = table.frame.assign(method=table.frame["method"].str.removesuffix(" ✓")).set_index("method")["insertion ↑"]
     assert cells["grad"].startswith("(0.950") and cells["grad"].endswith("), 18 of 40 undefined")
-    assert cells["ig"].endswith("*, 2 of 40 undefined"), "the best of those that are ranked"
+    assert cells["ig"].endswith(", 2 of 40 undefined")
     assert "not ranked" in table.note
 
 

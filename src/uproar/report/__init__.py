@@ -42,8 +42,8 @@ def write_report(results: Results, folder: str | Path) -> Path:
 
     if missing := missing_libraries():
         return _only_tables(study_table_files(results, parquet=False), folder, missing) / "results.csv"
+    from uproar.report.chapters import chapters_of
     from uproar.report.page import study_page
-    from uproar.report.study_report import chapters_of
 
     tables, chapters = study_table_files(results), chapters_of(results)
     figures = _drawn(chapters, "svg")
@@ -58,9 +58,9 @@ def write_scores(scores: Scores, folder: str | Path) -> Path:
 
     if missing := missing_libraries():
         return _only_tables(score_table_files(scores, parquet=False), folder, missing) / "scores.csv"
+    from uproar.report.chapters import score_chapter
     from uproar.report.page import score_page
     from uproar.report.score_archive import archive_files
-    from uproar.report.score_report import score_chapter
 
     chapter, tables = score_chapter(scores), score_table_files(scores)
     figures = _drawn([chapter], "svg")
@@ -80,9 +80,8 @@ def read_scores(folder: str | Path) -> Scores:
 def write_latex(results: Results | Scores, folder: str | Path) -> Path:
     """Write tables for LaTeX and figures as PDF into a folder; the path of a document that takes them in."""
     require_libraries("A report for LaTeX")
+    from uproar.report.chapters import chapters_of, score_chapter
     from uproar.report.latex import MAIN, latex_files
-    from uproar.report.score_report import score_chapter
-    from uproar.report.study_report import chapters_of
 
     if isinstance(results, Scores):
         title, chapters = "Scores of attribution maps", [score_chapter(results)]
@@ -97,8 +96,8 @@ def write_results(results: Results, study: StudyText, folder: str | Path) -> Pat
     What an earlier page of the run linked to and this one does not is removed.
     """
     require_libraries("A Markdown page with figures")
+    from uproar.report.chapters import chapters_of
     from uproar.report.markdown import linked_files, result_files
-    from uproar.report.study_report import chapters_of
 
     chapters = chapters_of(results)
     files = result_files(results, study, chapters, _drawn(chapters, "svg"))

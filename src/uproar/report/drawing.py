@@ -197,7 +197,7 @@ def _charts(figure: Figure) -> Sheet:
         sheet.supxlabel(charts[0].x_label, fontsize=9)
         sheet.supylabel(charts[0].y_label, fontsize=9)
     if entries:
-        place: dict[str, Any] = {"loc": "outside right center"} if single else {"loc": "outside lower center"}
+        place: dict[str, Any] = {"loc": f"outside {'right' if single else 'upper' if dense else 'lower'} center"}
         legend = sheet.legend(handles=list(entries.values()), ncols=1 if single else across, fontsize=8, **place)
         _mark_legend(legend, list(entries))
     return sheet
@@ -346,7 +346,7 @@ def _forest(axes: Axes, forest: Forest, names: list[str]) -> None:
     for row in forest.rows:
         at = names.index(row.label)
         if row.value is not None:
-            {"intervals": _interval, "bars": _bar, "boxes": _box}[forest.kind](axes, at, row.value, row)
+            _interval(axes, at, row.value, row)
     axes.set(xlim=forest.limits, ylim=(len(names) - 0.45, -0.55))
     axes.set_yticks(range(len(names)), [shortened(name) for name in names], color=INK)
     if forest.band is not None:
@@ -365,21 +365,6 @@ def _interval(axes: Axes, at: int, value: float, row: ForestRow) -> None:
     marker: dict[str, Any] = {"marker": "o", "markersize": 6, "markeredgewidth": 1.6, "linestyle": "none"}
     face = colour if row.filled else PAPER
     axes.plot(value, at, color=colour, markerfacecolor=face, **marker, gid=_mark(tips=[text]))
-
-
-def _bar(axes: Axes, at: int, value: float, row: ForestRow) -> None:
-    axes.barh(at, value, height=0.58, color=row.style.light)
-
-
-def _box(axes: Axes, at: int, value: float, row: ForestRow) -> None:
-    """Whiskers, box and median from the quantiles; the mean as a dot."""
-    colour, pale = row.style.light, mpl.colors.to_rgba(row.style.light, 0.2)
-    low, first, middle, third, high = row.quantiles or (value,) * 5
-    axes.plot([low, high], [at, at], color=colour, linewidth=1)
-    axes.barh(at, third - first, left=first, height=0.6, color=pale, edgecolor=colour)
-    axes.plot([middle, middle], [at - 0.3, at + 0.3], color=colour, linewidth=2)
-    text = clean(f"{row.label}: mean {score(value)}, half of the images between {score(first)} and {score(third)}")
-    axes.plot(value, at, marker="o", markersize=3.5, color=INK, linestyle="none", gid=_mark(tips=[text]))
 
 
 # heat maps
@@ -488,6 +473,20 @@ def _scaled(tile: np.ndarray, side: int) -> np.ndarray:
 
 
 # pixels
+
+
+def map_layer(values: np.ndarray) -> np.ndarray:
+    """A map in [-1, 1] as (h, w, 4) bytes to lie over its image: the larger a value, the less of the image is seen.
+
+    Red to yellow above zero, blue below, grey for NaN.
+    """
+    size = np.clip(np.abs(np.nan_to_num(np.asarray(values, dtype=float))), 0, 1)[..., None]
+    warm = np.array([225, 30, 45]) + size * np.array([30, 200, 60])
+    cold = np.array([40, 90, 230]) + size * np.array([90, 120, 25])
+    colours = np.where(np.asarray(values)[..., None] < 0, cold, warm)
+    layer = np.concatenate([colours, 255 * size**0.8], axis=-1).round().astype(np.uint8)
+    layer[~np.isfinite(values)] = 128
+    return layer
 
 
 def map_colours(values: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 A `Figure` has one plot or several small ones of a kind:
 
     Chart      curves, points (a scatter plot) or bars over a common axis
-    Forest     one row per name: a value with its interval, a bar, or a box
+    Forest     one row per name: a value with its interval
     HeatMap    coloured numbers in rows and columns
     Pictures   images in rows and columns, with a value above each
 
@@ -131,7 +131,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class ForestRow:
-    """One name with its value, and an interval or a box around it."""
+    """One name with its value and the interval around it."""
 
     label: str
     style: Style
@@ -140,8 +140,6 @@ class ForestRow:
     high: float | None = None
     filled: bool = True
     """Whether the point is filled: of a difference that is significant."""
-    quantiles: tuple[float, ...] | None = None
-    """5, 25, 50, 75 and 95 percent of the values lie below."""
 
     @classmethod
     def of(cls, label: str, style: Style, value: float, low: float, high: float, filled: bool = True) -> ForestRow:
@@ -157,7 +155,6 @@ class Forest:
     limits: Limits
     x_label: str = ""
     title: str = ""
-    kind: Literal["intervals", "bars", "boxes"] = "intervals"
     zero: bool = False
     """Whether zero parts worse from better."""
     band: Limits | None = None

@@ -10,8 +10,25 @@ from uproar.report.formatting import clean
 MAIN = "report.tex"
 SIGNS = {
     **{"−": "$-$", "–": "--", "…": r"\ldots{}", "±": r"$\pm$", "≈": r"$\approx$", "×": r"$\times$", "·": r"$\cdot$"},
-    **{"↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\rightarrow$", "←": r"$\leftarrow$", "✓": r"$\checkmark$"},
-    **{"\u00a0": "~", "\u202f": r"\,", "“": "``", "”": "''", "’": "'", "²": "$^2$", "µ": r"$\mu$", "τ": r"$\tau$"},
+    **{
+        "↑": r"$\uparrow$",
+        "↓": r"$\downarrow$",
+        "→": r"$\rightarrow$",
+        "←": r"$\leftarrow$",
+        "✓": r"$\checkmark$",
+        "▲": r"$\blacktriangle$",
+    },
+    **{
+        "▲": r"$\blacktriangle$",
+        "\u00a0": "~",
+        "\u202f": r"\,",
+        "“": "``",
+        "”": "''",
+        "’": "'",
+        "²": "$^2$",
+        "µ": r"$\mu$",
+        "τ": r"$\tau$",
+    },
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "∞": r"$\infty$", "ℓ": r"$\ell$"},
 }
 """Characters that LaTeX does not print as they are."""

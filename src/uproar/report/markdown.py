@@ -14,10 +14,10 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.report.content import Block, Chapter, Fold, Images, Table, flat_facts
+from uproar.report.content import Block, Chapter, Images, Table, flat_facts
 from uproar.report.figures import Figure
 from uproar.report.formatting import NOTHING, clean, slug
-from uproar.report.study_report import problem_part
+from uproar.report.page import problems_of
 from uproar.report.tables import study_table_files
 from uproar.results.claim_outcome import tally
 from uproar.results.study import Results
@@ -97,11 +97,11 @@ def result_files(
     lines += [f"```toml\n{study.file.strip()}\n```"] if study.file else []
     for chapter in chapters:
         place = f" ({text(chapter.name)})" if len(chapters) > 1 else ""
-        for part in chapter.parts:
+        for part in (*chapter.paper, *chapter.parts):
             blocks = [line for block in part.blocks for line in _lines(block, name, chapter.prefix)]
             lines += [f"## {part.title}{place}", *blocks] if blocks else []
-    problems = problem_part(results)
-    lines += [f"## {problems.title}", *(line for block in problems.blocks for line in _lines(block, name, ""))]
+    problems = [line for block in problems_of(results) for line in _lines(block, name, "")]
+    lines += ["## Skipped, failed, noticed", *problems] if problems else []
     lines += ["## Tables", f"With all digits: {links}."]
     shown = set(re.findall(rf"\({re.escape(name)}/([^)]+)\.svg\)", "\n".join(lines)))
     files |= {f"{name}/{figure}.svg": content for figure, content in figures.items() if figure in shown}
@@ -109,7 +109,7 @@ def result_files(
 
 
 def _lines(block: Block, folder: str, prefix: str) -> list[str]:
-    """A block as paragraphs; images and what is folded stay on the HTML page."""
+    """A block as paragraphs; images stay on the HTML page."""
     if isinstance(block, str):
         return [text(block)]
     if isinstance(block, Figure):
@@ -117,7 +117,7 @@ def _lines(block: Block, folder: str, prefix: str) -> list[str]:
             f"![{text(block.title)}]({folder}/{prefix}{block.name}.svg)",
             f"*{text(block.title)}.* {text(block.reading)}",
         ]
-    if isinstance(block, Images | Fold):
+    if isinstance(block, Images):
         return []
     return [text(block.caption), _table(block), text(block.note)]
 

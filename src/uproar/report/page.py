@@ -14,62 +14,105 @@ import numpy as np
 from markupsafe import Markup, escape
 from PIL import Image
 
-from uproar.report.content import ROWS, Block, Chapter, Fold, Images, Part, Table, facts_table
-from uproar.report.drawing import LARGEST, dark_colours, inline
+from uproar.report.chapters import paper_title
+from uproar.report.content import MAPS, ROWS, Block, Chapter, Images, Part, Table, as_text, facts_table
+from uproar.report.drawing import LARGEST, dark_colours, inline, map_layer
 from uproar.report.figures import Figure
 from uproar.report.formatting import clean, score
-from uproar.report.score_report import FILES as SCORE_FILES
-from uproar.report.study_report import problem_part
-from uproar.report.tables import FILES
+from uproar.report.tables import FILES, SCORE_FILES
 from uproar.results.scores import Scores
 from uproar.results.study import Results
+from uproar.wording import counted, series
 
 TEMPLATES = Path(__file__).parent / "templates"
 COLOURS = {
-    **{"better": "better", "holds": "better", "worse": "worse", "misleads": "worse", "does not hold": "worse"},
-    **{"not better": "unclear", "no better": "unclear", "cannot tell": "unclear", "undecided": "unclear"},
-    **{"failed": "worse", "skipped": "unclear", "missing": "unclear", "not significantly": "unclear"},
+    **{"▲": "better", "better": "better", "holds": "better", "worse": "worse", "misleads": "worse"},
+    **{"does not hold": "worse", "cannot tell": "unclear", "undecided": "unclear", "not ": "unclear"},
+    **{"failed": "worse", "skipped": "unclear", "missing": "unclear"},
 }
 """How a cell of a table is coloured, by how it begins."""
+METHODS = {
+    "evaluator": "The evaluator is a network trained on images with randomly removed pixels to predict what the "
+    "explained network answers. A method's score is the bits of log-loss that its masks cost the evaluator beyond the "
+    "same masks at another place, mean over the fractions removed and kept.",
+    "fine-tuned": "{} fine-tune the network on changed images before they ask it.",
+    "filled": "{} replace pixels and ask the network itself.",
+    "retrained": "{} train new networks on images without, or with nothing but, the pixels that a method ranks first "
+    "(Hooker et al. 2019).",
+}
+"""What a paper says of each kind of metric; names stand in the braces."""
 
 
 def study_page(results: Results, chapters: list[Chapter], figures: Mapping[str, bytes], files: Sequence[str]) -> str:
     """The report of a study; `figures` are drawn, by name."""
-    study = clean(results.study.get("name", "study"))
+    details: list[Block] = [*problems_of(results), facts_table(results.study, "Settings of the study.")]
+    details.append(facts_table(results.provenance, "How it was run."))
     known = {file: FILES[file.partition(".")[0]] for file in files if file.partition(".")[0] in FILES}
-    settings = facts_table(results.study, "Settings of the study.")
-    record = Part("Provenance", (settings, facts_table(results.provenance, "How it was run.")), "record")
-    return _rendered(
-        f"{study}: which attribution method can you trust?", chapters, figures, known, [problem_part(results), record]
-    )
+    name, paper = clean(results.study.get("name", "study")), paper_title(results)
+    title = f"{name}: {paper or 'which attribution method can you trust?'}"
+    return _rendered(title, paper, chapters, figures, known, details)
 
 
 def score_page(scores: Scores, chapter: Chapter, figures: Mapping[str, bytes], files: Sequence[str]) -> str:
     """The report of scores."""
+    details: list[Block] = [f"- {clean(notice)}" for notice in scores.notices]
+    details.append(facts_table(scores.provenance, "How these numbers were computed."))
     known = {file: SCORE_FILES.get(file, "") for file in files}
-    return _rendered("Scores of attribution maps", [chapter], figures, known, [])
+    return _rendered("Scores of attribution maps", "", [chapter], figures, known, details)
+
+
+def problems_of(results: Results) -> list[Block]:
+    """Cells without a number, counted by reason, numbers that are none, and notices."""
+    frame = results.problems
+    blocks: list[Block] = []
+    if len(frame):
+        blocks.append(Table(as_text(frame[["status", "estimator", "cells", "reason"]]), "Cells without a result."))
+    empty = int(results.done["accuracy"].isna().sum())
+    if empty:
+        blocks.append(f"{counted(empty, 'finished cell')} without a number (NaN): left out of every mean.")
+    return [*blocks, *(f"- {clean(notice)}" for notice in results.notices)]
+
+
+def method_text(chapter: Chapter) -> str:
+    """What a paper says of how methods were compared."""
+    kinds: dict[str, list[str]] = {}
+    for metric in chapter.answer.metrics:
+        kinds.setdefault(metric.kind, []).append(metric.label)
+    sentences = [METHODS[kind].format(series(labels)) for kind, labels in kinds.items() if kind in METHODS]
+    compared = f"{chapter.name}: {chapter.basis}" if chapter.name else chapter.basis
+    tests = "Methods are compared by paired tests, adjusted by Holm's method; intervals are 95 %."
+    return " ".join([f"Compared ({compared}).", *sentences, tests])
 
 
 def _rendered(
-    title: str, chapters: list[Chapter], figures: Mapping[str, bytes], files: Mapping[str, str], end: list[Part]
+    title: str,
+    paper: str,
+    chapters: list[Chapter],
+    figures: Mapping[str, bytes],
+    files: Mapping[str, str],
+    details: Sequence[Block],
 ) -> str:
     """The template as one page with style, script and figures inside; names are escaped."""
-    environment = _environment()
-    page = environment.get_template("page.html")
     style = _template("report.css").replace("/* colours of figures */", dark_colours())
 
     def drawn(figure: Figure, prefix: str) -> Markup:
         name = prefix + figure.name
         return inline(figures[name], name, figure.title)
 
-    return page.render(
-        title=title,
-        chapters=chapters,
-        end=end,
-        files=files,
-        drawn=drawn,
-        style=Markup(style),
-        script=Markup(_template("report.js")),
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            paper=paper,
+            chapters=chapters,
+            methods=[method_text(chapter) for chapter in chapters],
+            details=Part("Details: settings, versions, problems", tuple(details), "details"),
+            files=files,
+            drawn=drawn,
+            style=Markup(style),
+            script=Markup(_template("report.js")),
+        )
     )
 
 
@@ -83,16 +126,9 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {
-        "address": _address,
-        "clean": clean,
-        "coloured": _coloured,
-        "kind": _kind,
-        "lead": _lead,
-        "marked_up": marked_up,
-        "score": score,
-    }
-    environment.globals["ROWS"] = ROWS
+    filters = {"address": _address, "clean": clean, "coloured": _coloured, "kind": _kind}
+    environment.filters |= {**filters, "lead": _lead, "marked_up": marked_up, "score": score}
+    environment.globals |= {"ROWS": ROWS, "MAPS": MAPS}
     return environment
 
 
@@ -102,8 +138,7 @@ def _template(name: str) -> str:
 
 def _kind(block: Block) -> str:
     """Which part of the template shows a block."""
-    kinds = {Table: "table", Figure: "figure", Images: "images", Fold: "fold"}
-    return kinds.get(type(block), "text")
+    return {Table: "table", Figure: "figure", Images: "images"}.get(type(block), "text")
 
 
 def _coloured(cell: str) -> str:
@@ -123,23 +158,27 @@ def marked_up(words: str) -> Markup:
     return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(pieces))
 
 
-def _lead(lines: Sequence[str]) -> tuple[str, list[str], str]:
-    """The recommendation's first clause, which is the headline; its other lines; and a possible shortcut."""
-    shortcut = next((clean(line) for line in lines if line.startswith("Possible shortcut")), "")
-    first, *others = (clean(line) for line in lines if clean(line) != shortcut)
+def _lead(lines: Sequence[str], details: Sequence[str]) -> tuple[str, list[str], str]:
+    """The headline, the lines below it, and one caveat: a shortcut, a limit of the recommendation, or who disagrees."""
+    lines = [clean(line) for line in lines]
+    limits = [line for line in lines if line.startswith(("Possible shortcut", "Caveat"))]
+    first, *others = [line for line in lines if line not in limits]
     match = re.match(r"(.*?)[;.]\s+(.*)", first)
     head, rest = (match[1], match[2][:1].upper() + match[2][1:]) if match else (first.rstrip("."), "")
     if aside := re.fullmatch(r"(Use .*?) \((.*)\)", head):  # what is cheaper is no headline
         head, rest = aside[1], f"{rest} {aside[2]}."
-    return head, [line for line in (rest, *others) if line], shortcut
+    limits += [clean(line) for line in details if line.startswith(("Other metrics disagree", "Not reliable here"))]
+    caveat = limits[0].removeprefix("Caveat: ") if limits and head.startswith("Use ") else ""
+    return head, [line for line in (rest, *others) if line], caveat[:1].upper() + caveat[1:]
 
 
 def _address(pixels: np.ndarray) -> str:
-    """Bytes (h, w) or (h, w, 3) as an address that holds them; large ones are shrunk, since hundreds are shown."""
-    image = Image.fromarray(np.ascontiguousarray(pixels, dtype=np.uint8))
+    """A map in [-1, 1], or bytes (h, w) or (h, w, 3), as an address that holds them; large ones are shrunk."""
+    pixels = np.asarray(pixels) if pixels.dtype == np.uint8 else map_layer(pixels)
+    image = Image.fromarray(np.ascontiguousarray(pixels))
     content, kind = io.BytesIO(), "png"
     if max(image.size) > LARGEST:
         image.thumbnail((LARGEST, LARGEST))
-        kind = "jpeg"
-    image.save(content, kind, **({"quality": 88} if kind == "jpeg" else {}))
+        kind = "webp"
+    image.save(content, kind, **({"quality": 80} if kind == "webp" else {}))
     return f"data:image/{kind};base64,{base64.b64encode(content.getvalue()).decode()}"

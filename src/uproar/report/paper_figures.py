@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from uproar.errors import BadInput, NotApplicable, one_line
@@ -26,10 +25,17 @@ from uproar.papers.evidence import ClaimEvidence, without_options
 from uproar.papers.exhibits import exhibit, exhibits
 from uproar.registry import Registry
 from uproar.report.drawing import draw, map_colours, scaled_map
-from uproar.report.figures import Chart, Figure, PictureRow, Pictures, Series, Style, Tile, limits_of, numbers, styles
+from uproar.report.figures import Chart, Figure, PictureRow, Pictures, Series, Style, Tile, limits_of, styles
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points, slug
-from uproar.report.score_report import metric_curves
-from uproar.report.study_figures import audit_figure, estimator_styles, mean_at, picture_figures, series_of
+from uproar.report.study_figures import (
+    audit_figure,
+    curve_series,
+    estimator_styles,
+    mean_at,
+    metric_curves,
+    picture_figures,
+    series_of,
+)
 from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval
@@ -237,14 +243,8 @@ def trace_chart(source: FigureSource, metric: str, title: str, names: Mapping[st
     if curves is None:
         raise NotApplicable(f"{metric} has no curve over levels")
     facts = metrics[read_metric(metric).name].facts
-    series = []
-    for label, line in curves.lines.items():
-        ends = (line.mean, line.mean - line.half, line.mean + line.half)
-        within = (np.clip(side, facts["low"], facts["high"]) for side in ends)
-        mean, low, high = (numbers(np.round(side, 5)) for side in within)
-        x, n = tuple(float(level) for level in curves.fractions), tuple(line.n.tolist())
-        series.append(Series(label, source.style(label), x, mean, low, high, n, reference=label == BASELINE))
-    chart = Chart(title, tuple(series), facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False))
+    series = curve_series(curves, source.styles, (facts["low"], facts["high"]))
+    chart = Chart(title, series, facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False))
     return _named_chart(chart, names)
 
 

@@ -1,4 +1,4 @@
-"""The figures of a study's retrained networks: verdicts, curves, retraining, and pictures for papers."""
+"""The figures of studies and scores: verdicts, curves, retraining, audits, and pictures for papers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from uproar.errors import UproarError
+from uproar.expression import parse
+from uproar.metrics import metrics
+from uproar.metrics.registry import Axis
+from uproar.registry import Entry
 from uproar.report.figures import (
     Chart,
     Figure,
@@ -27,8 +33,9 @@ from uproar.report.figures import (
     share_limits,
     styles,
 )
-from uproar.report.formatting import LEVEL, clean, percent
+from uproar.report.formatting import LEVEL, clean, percent, slug
 from uproar.results.finding import Plot
+from uproar.results.scores import Curves, Scores
 from uproar.results.study import Picture, Results, StudyView
 from uproar.statistics.design import BASELINE
 
@@ -133,25 +140,24 @@ def retraining_figures(view: StudyView, by_name: Styles) -> list[Figure]:
     return figures
 
 
-def verdict_figure(view: StudyView, protocol: str, by_name: Styles) -> Figure:
-    """Every estimator's advantage over random under a protocol, in points."""
-    declared, frame = view.results.protocols[protocol], view.verdicts[protocol]
-    rows = []
-    for row in frame.to_dict("records"):
-        value, low, high = (100 * row[column] for column in ("advantage", "low", "high"))
-        rows.append(ForestRow.of(row["estimator"], by_name[row["estimator"]], value, low, high, row["side"] != 0))
-    most = max([*(abs(row.value) for row in rows if row.value is not None), 0.5])
-    widest = max([*(abs(end) for row in rows for end in (row.low, row.high) if end is not None), most])
-    limit = 1.08 * min(widest, 3 * most)
-    label = f"← worse than random    {view.score_name} points    better than random →"
+def verdict_figure(view: StudyView, by_name: Styles) -> Figure:
+    """Every estimator's advantage over random, in points: a forest for each metric that retrains, or would."""
+    forests = []
+    for name, frame in view.verdicts.items():
+        rows = []
+        for row in frame.to_dict("records"):
+            value, low, high = (100 * row[column] for column in ("advantage", "low", "high"))
+            rows.append(ForestRow.of(row["estimator"], by_name[row["estimator"]], value, low, high, row["side"] != 0))
+        most = max([*(abs(row.value) for row in rows if row.value is not None), 0.5])
+        widest = max([*(abs(end) for row in rows for end in (row.low, row.high) if end is not None), most])
+        limit = 1.08 * min(widest, 3 * most)
+        label = view.results.protocols[name].label
+        forests.append(Forest(tuple(rows), (-limit, limit), "← worse    better →", label, zero=True))
     reading = (
-        f"{'Gained' if declared.higher_is_better else 'Lost'} against a random ranking, mean over the fractions, with "
-        f"{LEVEL} CI. Filled: significantly different (Holm over {len(rows)} comparisons)."
+        f"{view.score_name.capitalize()} points gained over a random ranking, mean over the fractions, {LEVEL} CI. "
+        "Filled: significant."
     )
-    forest = Forest(tuple(rows), (-limit, limit), label, zero=True)
-    return Figure(
-        (forest,), 1, f"{_stem(view, protocol)}-verdicts", f"{declared.label} against random", reading, protocol
-    )
+    return Figure(tuple(forests), 4, "verdicts", "Every method against a random ranking", reading)
 
 
 def picture_figures(view: StudyView) -> list[Figure]:
@@ -205,23 +211,6 @@ def with_best(rows: tuple[PictureRow, ...], higher: bool) -> tuple[PictureRow, .
             ),
         )
         for row in rows
-    )
-
-
-def leak_sentence(view: StudyView) -> str:
-    """How many estimators are worse than random when pixels are removed and better when they are kept: a leak."""
-    protocols = view.results.protocols
-    sides: dict[str, set[tuple[bool, int]]] = {}
-    for name, frame in view.verdicts.items():
-        if protocols[name].retrains:
-            for row in frame.itertuples():
-                sides.setdefault(str(row.estimator), set()).add((protocols[name].higher_is_better, int(row.side)))
-    both = [name for name, own in sides.items() if {(False, -1), (True, 1)} <= own]
-    if not both:
-        return ""
-    return (
-        f"{len(both)} of {len(sides)} methods are worse than random when their pixels are removed and better when they "
-        "are kept: the masks leak the label."
     )
 
 
@@ -285,3 +274,56 @@ def _cell_text(value: float | None, plot: Plot) -> str:
 
 def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else clean(value)
+
+
+# metrics without retraining
+
+
+def entry_of(metric: str) -> Entry | None:
+    """What is declared under a metric's name; None for one that is not known here."""
+    try:
+        return metrics[parse(metric).name]
+    except UproarError:
+        return None
+
+
+def metric_curves(scores: Scores, by_name: Styles) -> dict[str, Figure]:
+    """The mean curves with bands, by metric, of those that have any."""
+    figures: dict[str, Figure] = {}
+    directions = dict(zip(scores.table["metric"], scores.table["higher_is_better"], strict=True))
+    for metric, higher in directions.items():
+        series = curve_series(scores.curves[metric], by_name) if metric in scores.curves else ()
+        if not series:
+            continue
+        entry = entry_of(metric)
+        axis = entry.facts.get("axis") if entry is not None else None
+        x, y, remark, falls, level = "fraction", "value", "", False, None
+        if isinstance(axis, Axis) and entry is not None:
+            options = entry.bind(**dict(parse(metric).options))
+            by = str(options.get("by", "probability"))
+            words = {"by": by, "score": by if by == "accuracy" else f"{by} of the target"}
+            x, y, remark = (text.format(**words) for text in (axis.x, axis.y, axis.remark))
+            falls, level = axis.falls, options.get(axis.level)
+        level = level if isinstance(level, float) else None  # several levels are not one line
+        ends = limits_of([level, *(v for s in series for side in (s.y, s.low, s.high) for v in side)])
+        across = (1.0, 0.0) if falls else None
+        chart = Chart("", series, x, y, ends, across, percent=(True, False), level=level, level_label="level")
+        better = "" if falls else f"The {'higher' if higher else 'lower'} the line, the better. "
+        reading = f"{better}Bands: {LEVEL} CI. {remark}".strip()
+        stem = slug([metric]).lower()
+        alike = sum(slug([other]).lower() == stem for other in figures)  # no two files of one name
+        name = f"{stem}-{alike + 1}-curves" if alike else f"{stem}-curves"
+        figures[metric] = Figure((chart,), 3, name, f"{metric} {'↑' if higher else '↓'}", reading, metric)
+    return figures
+
+
+def curve_series(curves: Curves, by_name: Styles, within: Limits = (-np.inf, np.inf)) -> tuple[Series, ...]:
+    """One line per method with any point, cut at the limits of its metric."""
+    x, series = tuple(round(float(t), 6) for t in curves.fractions), []
+    for method, line in curves.lines.items():
+        if np.isfinite(line.mean).any():
+            sides = (line.mean, line.mean - line.half, line.mean + line.half)
+            y, low, high = (numbers(np.round(np.clip(side, *within), 5)) for side in sides)
+            style = by_name.get(method) or styles([method])[method]
+            series.append(Series(method, style, x, y, low, high, tuple(line.n.tolist()), reference=method == BASELINE))
+    return tuple(series)

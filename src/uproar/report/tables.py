@@ -33,6 +33,12 @@ FILES = {
     "per_image": "one row per metric, estimator, replicate and image",
 }
 """What is in each table."""
+SCORE_FILES = {
+    "scores.csv": "one row per method and metric",
+    "comparisons.csv": "one row per metric and pair of methods",
+    "per_image.parquet": "one row per method, metric and image",
+}
+"""What is in each table of scores alone."""
 LARGE = ("per_image", "evaluator_per_image")
 """Written as Parquet where pyarrow is there."""
 

@@ -29,21 +29,21 @@
     }
   });
 
-  // show and hide what a form of choices asks for
-  function choose(images) {
-    const chosen = (name) => images.querySelector(`[data-choose="${name}"]`);
-    const show = chosen("show")?.selectedIndex ?? 0, metric = chosen("metric")?.selectedIndex ?? 0;
-    const has = (text, name) => text.toLowerCase().includes((chosen(name)?.value ?? "").toLowerCase());
-    for (const image of images.querySelectorAll("[data-show]")) image.hidden = Number(image.dataset.show) !== show;
-    for (const value of images.querySelectorAll("[data-metric]")) value.hidden = Number(value.dataset.metric) !== metric;
-    for (const cell of images.querySelectorAll("[data-method]")) cell.hidden = !has(cell.dataset.method, "method");
-    const rows = [...images.querySelectorAll("[data-image]")];
-    for (const row of rows) row.hidden = !has(row.dataset.image, "image");
-    const spread = (row) => Number(row.querySelector(`[data-metric="${metric}"]`)?.dataset.spread ?? 0);
-    if (metric) rows.sort((a, b) => spread(b) - spread(a)).forEach((row) => row.parentNode.append(row));
-  }
+  // show, hide and order images as their form asks
   for (const form of document.querySelectorAll(".choices")) {
-    form.addEventListener("input", () => choose(form.parentNode));
+    const images = form.parentNode, rows = [...images.querySelectorAll("tr[data-label]")];
     form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("input", () => {
+      const chosen = (name) => form.querySelector(`[data-choose="${name}"]`);
+      const show = chosen("show")?.selectedIndex ?? 0, metric = chosen("metric")?.selectedIndex ?? 0;
+      const method = chosen("method").value.toLowerCase();
+      for (const tile of images.querySelectorAll("[data-show]")) tile.hidden = Number(tile.dataset.show) !== show;
+      for (const value of images.querySelectorAll("[data-metric]")) value.hidden = Number(value.dataset.metric) !== metric;
+      for (const cell of images.querySelectorAll("[data-method]")) cell.hidden = !cell.dataset.method.toLowerCase().includes(method);
+      for (const row of rows) row.hidden = ["label", "answer"].some((name) => ![row.dataset[name], ""].includes(chosen(name)?.value ?? ""));
+      const sorted = chosen("disagreement").checked ? [...rows].sort((a, b) => b.dataset.disagreement - a.dataset.disagreement) : rows;
+      for (const row of sorted) row.parentNode.append(row);
+    });
   }
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
 })();

@@ -1,0 +1,549 @@
+"""The report of a study or of scores: the recommendation first, then a part for every question that a reader may have.
+
+why         every method under every metric
+shortcut    whether the network and the data disagree about what matters
+maps        images, their maps, and what changed images look like
+curves      what is left when more and more pixels are removed or kept
+benchmarks  what retraining (ROAR, KAR) and audits say, and why it may contradict itself
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from uproar.metrics.registry import QUESTIONS
+from uproar.papers.claims import paper_of
+from uproar.report.content import MAPS, Block, Chapter, ImageRow, Images, Part, Table, as_text
+from uproar.report.drawing import as_bytes, scaled_map
+from uproar.report.figures import CHOSEN, MUTED, REFERENCE, Figure, Forest, ForestRow, limits_of, styles
+from uproar.report.formatting import NOTHING, clean, level_text, listed, number, percent, shortened, slug, with_interval
+from uproar.report.paper_figures import FigureSource, figures_of_papers
+from uproar.report.study_figures import (
+    Styles,
+    audit_figure,
+    curve_figures,
+    entry_of,
+    estimator_styles,
+    metric_curves,
+    retraining_figures,
+    verdict_figure,
+)
+from uproar.results.answer import Answer, Evidence
+from uproar.results.claim_outcome import tally
+from uproar.results.evaluator import EvaluatorScores
+from uproar.results.finding import Finding
+from uproar.results.quality import Prediction
+from uproar.results.recovery import recovery_words
+from uproar.results.scores import Scores
+from uproar.results.study import Results, StudyView
+from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval
+from uproar.wording import counted, duration
+
+GREEN, BLACK, GREY = CHOSEN, REFERENCE, MUTED
+EVALUATED = {"evaluator": "label", "evaluator:model": "answer"}
+"""What the evaluators predict, by metric."""
+COSTS = {
+    "passes": "passes per image",
+    "milliseconds_per_image": "ms per image",
+    "constant_maps": "constant maps",
+    "layers": "layers",
+}
+
+
+def chapters_of(results: Results) -> list[Chapter]:
+    """One chapter per task and model."""
+    by_name, several = estimator_styles(results), len(results.views) > 1
+    return [
+        study_chapter(view, by_name, f"{place}-{slug([view.task, view.model])}-" if several else "")
+        for place, view in enumerate(results.views, 1)
+    ]
+
+
+def study_chapter(view: StudyView, by_name: Styles, prefix: str = "") -> Chapter:
+    """The report of one task and model."""
+    answer, scores = view.answer, view.metric_scores
+    measured = measured_by(answer, view.evaluators, scores, view.verdicts, view.score_name)
+    images = _images(view)
+    curves = [*curve_figures(view, by_name), *retraining_figures(view, by_name)]
+    curves += metric_curves(scores, by_name).values() if scores is not None else []
+    wall = view.results.provenance.get("wall", {}).get("seconds")
+    parts = [
+        why_part(answer, measured, view.own(view.results.costs), _marks(view), scores, view.quality),
+        shortcut_part(answer),
+        map_part(images),
+        Part("Curves: what is left as pixels go", tuple(curves), "curves") if curves else None,
+        _benchmark_part(view, by_name),
+    ]
+    return Chapter(
+        f"{view.task} · {view.model}",
+        prefix,
+        f"Which attribution method shows what `{view.model}` uses on `{view.task}`?",
+        basis_of(answer, f", {duration(wall)}" if wall else ""),
+        answer,
+        view.quality,
+        deciding_chart(answer, measured),
+        few_images(images, answer, measured),
+        tuple(part for part in parts if part is not None),
+        tuple(part for part in (_claim_part(view), _exhibit_part(view, by_name)) if part is not None),
+    )
+
+
+def score_chapter(scores: Scores) -> Chapter:
+    """The report of scores alone."""
+    answer, by_name, images = scores.answer, styles(scores.table["method"]), score_images(scores)
+    measured = measured_by(answer, scores.evaluators, scores)
+    curves = tuple(metric_curves(scores, by_name).values())
+    parts = [
+        why_part(answer, measured, scores.costs, {}, scores, scores.quality),
+        shortcut_part(answer),
+        map_part(images),
+        Part("Curves: what is left as pixels go", curves, "curves") if curves else None,
+    ]
+    return Chapter(
+        "",
+        "",
+        "Which attribution method shows what your network uses?",
+        basis_of(answer),
+        answer,
+        scores.quality,
+        deciding_chart(answer, measured),
+        few_images(images, answer, measured),
+        tuple(part for part in parts if part is not None),
+    )
+
+
+def basis_of(answer: Answer, after: str = "") -> str:
+    """How many methods and baselines were compared, on how many images and runs."""
+    if not answer.metrics:
+        return after.removeprefix(", ")
+    first = answer.metrics[0]
+    baselines = len({name for metric in answer.metrics for name in metric.values if name in metric.baselines})
+    counts = [counted(len(answer.methods), "method"), counted(baselines, "baseline")]
+    counts += [counted(first.images, "image")] if first.images else []
+    counts += [counted(first.replicates, "run")] if first.replicates > 1 else []
+    return ", ".join(counts) + after
+
+
+# every method under every metric
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Every method and baseline under one metric."""
+
+    name: str
+    label: str
+    unit: str
+    values: pd.DataFrame
+    """Columns name, value, low, high; the best first."""
+    notes: Mapping[str, str]
+    """By name, behind a value: images where it is undefined."""
+    unranked: frozenset[str] = frozenset()
+    """Names that are undefined for too many images to be ranked."""
+    evidence: Evidence | None = None
+    """What the recommendation makes of it; None where it recommends nothing."""
+
+    @property
+    def points(self) -> bool:
+        """Whether values are differences of accuracies, shown in points."""
+        return self.evidence is not None and self.evidence.kind == "retrained"
+
+    @property
+    def head(self) -> str:
+        """The head of its column."""
+        unreliable = self.evidence is not None and self.evidence.unreliable
+        return f"{self.label}{' (not reliable here)' * bool(unreliable)}"
+
+    def cell(self, name: str) -> str:
+        """A value with its interval, marked where it is significantly better than every baseline."""
+        rows = self.values[self.values["name"] == name]
+        if rows.empty:
+            return NOTHING
+        value, low, high = rows.iloc[0][["value", "low", "high"]]
+        text = with_interval(value, low, high, "points" if self.points else "score")
+        text = f"({text})" if name in self.unranked and text != NOTHING else text
+        standing = self.evidence.standings.get(name) if self.evidence is not None else None
+        return f"{'▲ ' * bool(standing and standing.better)}{text}{self.notes.get(name, '')}"
+
+
+def measured_by(
+    answer: Answer,
+    evaluators: Mapping[str, EvaluatorScores],
+    scores: Scores | None,
+    verdicts: Mapping[str, pd.DataFrame] = MappingProxyType({}),
+    score_name: str = "accuracy",
+) -> list[Measured]:
+    """The metrics in the order in which they decide, then those that recommend nothing."""
+    columns, measured = ["name", "value", "low", "high"], []
+    known = {metric.name: metric for metric in answer.metrics}
+    scored = [] if scores is None else list(dict.fromkeys(map(str, scores.table["metric"])))
+    for name in dict.fromkeys([*known, *scored]):
+        evidence = known.get(name)
+        if evidence is not None and name in EVALUATED:
+            rows = evaluators[EVALUATED[name]].table.rename(columns={"estimator": "name", "score": "value"})
+            unit = f"bits of the {'label' if EVALUATED[name] == 'label' else 'prediction'} found"
+            measured.append(Measured(name, evidence.label, unit, rows[columns], {}, evidence=evidence))
+        elif scores is not None and name in scored:
+            rows = scores.table[scores.table["metric"] == name].rename(columns={"method": "name"})
+            higher = bool(rows["higher_is_better"].iloc[0])
+            undefined = {r.name: f", {r.nan} of {r.n} undefined" for r in rows.itertuples(index=False) if r.nan}
+            unranked = frozenset(rows.loc[~rows["ranked"].astype(bool), "name"])
+            rows = rows.sort_values("value", ascending=not higher)[columns]
+            label, better = (f"{name} ↑", "higher") if higher else (f"{name} ↓", "lower")
+            unit = f"{shortened(name)} ({better} is better)"
+            measured.append(Measured(name, label, unit, rows, undefined, unranked, evidence))
+        elif evidence is not None and name in verdicts:
+            rows = verdicts[name].rename(columns={"estimator": "name", "advantage": "value"})[columns]
+            rows = pd.concat([rows, pd.DataFrame([{"name": BASELINE, "value": 0.0}])], ignore_index=True)
+            unit = f"{score_name} points against random"
+            measured.append(Measured(name, evidence.label, unit, rows, {}, evidence=evidence))
+    return measured
+
+
+def deciding_chart(answer: Answer, measured: Sequence[Measured]) -> Figure | None:
+    """Every method by the metric that decides, with the baselines as a grey band.
+
+    Recommended methods are green, those that are better than every baseline black, all others grey: the chart says what
+    the recommendation says.
+    """
+    deciding = {metric.name for metric in answer.choice.deciding}
+    shown = next((one for one in measured if one.name in deciding or not deciding), None)
+    if shown is None or shown.evidence is None:
+        return None
+    values = shown.values.dropna(subset="value")
+    values = values.assign(**{c: values[c] * (100 if shown.points else 1) for c in ("value", "low", "high")})
+    baselines = values[values["name"].isin(shown.evidence.baselines)]
+    rows = []
+    for row in values[values["name"].isin(answer.methods)].itertuples():
+        qualified = BLACK if row.name in answer.choice.qualified else GREY
+        style = GREEN if row.name in answer.recommended else qualified
+        rows.append(ForestRow.of(str(row.name), style, row.value, row.low, row.high))
+    if not rows:
+        return None
+    band = (baselines["value"].min(), baselines["value"].max()) if len(baselines) else None
+    limits = limits_of([*(v for row in rows for v in (row.value, row.low, row.high)), *(band or ())])
+    forest = Forest(tuple(rows), limits, f"{shown.unit}, 95 % CI", band=band)
+    grey = f"Grey: model-free baselines ({', '.join(baselines['name'])})." if band else ""
+    return Figure((forest,), 1, "deciding", f"How much each method finds, by {shown.head}", grey)
+
+
+def why_part(
+    answer: Answer,
+    measured: Sequence[Measured],
+    costs: pd.DataFrame,
+    marks: Mapping[tuple[str, str], str],
+    scores: Scores | None,
+    quality: Any,
+) -> Part | None:
+    """The table of methods and baselines by metrics and costs, what decides, and how to read each metric."""
+    table = methods_table(answer, measured, costs, marks)
+    blocks: list[Block] = [table] if len(table.frame) else []
+    blocks += [*([quality.sentence] if quality else []), *answer.details]
+    if scores is not None and len(scores.table):
+        notes = scores.table[scores.table["note"].astype(bool) & scores.table["ranked"]]
+        blocks += dict.fromkeys(f"{row.metric}: {clean(row.note)}." for row in notes.itertuples())
+        blocks.append(guide_table(scores))
+    return Part("Why: every method under every metric", tuple(blocks), "why") if blocks else None
+
+
+def methods_table(
+    answer: Answer, measured: Sequence[Measured], costs: pd.DataFrame, marks: Mapping[tuple[str, str], str]
+) -> Table:
+    """Methods, the best first, then baselines, by metrics and costs."""
+    names = list(dict.fromkeys([*answer.methods, *(str(name) for one in measured for name in one.values["name"])]))
+    known = answer.table.set_index("method") if answer.methods else pd.DataFrame()
+    columns: dict[str, list[str]] = {"method": [f"{name} ✓" if name in answer.recommended else name for name in names]}
+    for column, head in (("group", "rank group"), ("warnings", "warnings")):
+        if len(known) and known[column].any():
+            columns[head] = [known[column].get(name, "") for name in names]
+    for one in measured:
+        against = {name: f" ({mark})" for (metric, name), mark in marks.items() if metric == one.name}
+        columns[one.head] = [one.cell(name) + against.get(name, "") for name in names]
+    own = costs.set_index("estimator") if "estimator" in costs else pd.DataFrame()
+    for column in (column for column in COSTS if column in own):
+        if own[column].notna().any() and set(own[column]) not in ({0}, {""}):
+            values = own[column].round(2) if column == "milliseconds_per_image" else own[column]
+            shown = as_text(values.astype(object).to_frame()).iloc[:, 0].set_axis(own.index)
+            columns[COSTS[column]] = [str(shown.get(name, NOTHING)) for name in names]
+    units = dict.fromkeys(f"{one.label}: {one.unit}" for one in measured if one.label[-1] not in "↑↓")
+    notes = {
+        "▲ significantly better than every model-free baseline. ✓ recommended.": len(known),
+        "Methods that share a letter are not significantly different.": "rank group" in columns,
+        "In brackets: not ranked, undefined for more than a tenth of the images.": any(m.unranked for m in measured),
+        f"{'; '.join(units)}.": len(units),
+    }
+    note = " ".join(text for text, applies in notes.items() if applies)
+    return Table(pd.DataFrame(columns), "Methods and baselines by metric, with 95 % CI.", "methods", note)
+
+
+def guide_table(scores: Scores) -> Table:
+    """How each metric is to be read, and what it favours."""
+    rows = []
+    for metric, higher in dict(zip(scores.table["metric"], scores.table["higher_is_better"], strict=True)).items():
+        entry = entry_of(str(metric))
+        facts = {} if entry is None else entry.facts
+        ends = (facts.get("low", math.nan), facts.get("high", math.nan))
+        low, high = ("any size" if math.isinf(end) else number(end).replace("-", "−") for end in ends)
+        row = {
+            "metric": metric,
+            "what it is": "No metric of this name is declared here." if entry is None else entry.summary,
+            "better": "higher" if higher else "lower",
+            "range": f"{low} to {high}",
+            "measures": QUESTIONS.get(facts.get("true_to", ""), NOTHING),
+            "agreement with known orders": "" if facts.get("describes") else recovery_words(str(metric)) or NOTHING,
+            "random maps get": facts.get("chance") or NOTHING,
+            "beware": facts.get("biases") or NOTHING,
+        }
+        rows.append({name: clean(value) for name, value in row.items()})
+    return Table(pd.DataFrame(rows), "How to read each metric.")
+
+
+# a shortcut
+
+
+def shortcut_part(answer: Answer) -> Part | None:
+    """What evaluators of the network's answers and of the label lose with the pixels that each method ranks first."""
+    lost = {metric.kind: metric.lost for metric in answer.metrics}
+    network, label = lost.get("evaluator", {}), lost.get("label evaluator", {})
+    methods = [name for name in answer.methods if name in network and name in label]
+    if not methods:
+        return None
+    shares = [by_name[name] for by_name in (network, label) for name in methods]
+    limits = limits_of(100 * end for share in shares for end in (share.value, share.low, share.high))
+    forests = []
+    for title, by_name in (("the network's prediction", network), ("the label", label)):
+        rows = []
+        for name in methods:
+            style, share = GREEN if name in answer.recommended else BLACK, by_name[name]
+            rows.append(ForestRow.of(name, style, 100 * share.value, 100 * share.low, 100 * share.high))
+        forests.append(Forest(tuple(rows), limits, "percent lost", title))
+    best = methods[0]
+    found = (
+        f"No sign of a shortcut: without the pixels that `{best}` ranks first, {percent(network[best].value, 0)} of "
+        f"what can be known about the network's prediction is lost, and {percent(label[best].value, 0)} of the label."
+    )
+    text = (
+        "A network that relies on something the data do not need (a watermark, a corner) loses its prediction with "
+        "pixels without which the label can still be told."
+    )
+    figure = Figure(tuple(forests), 2, "shortcut", "What is lost with the pixels that a method ranks first")
+    blocks = (answer.lines[0] if answer.choice.shortcut else found, text, figure)
+    return Part("Shortcut? Where network and data disagree", blocks, "shortcut")
+
+
+# images
+
+
+def map_part(images: Images | None) -> Part | None:
+    """The browser of images."""
+    return None if images is None else Part("Maps of single images", (images,), "maps")
+
+
+def _browser(answer: Answer, names: Sequence[str], rows: Sequence[ImageRow]) -> Images:
+    """Images with the recommended methods first, then the others, then baselines."""
+    ranked = dict.fromkeys([*answer.recommended, *answer.methods, *names])
+    methods = tuple(name for name in ranked if name in names)
+    marks = {name: "" if name in answer.methods else "(baseline)" for name in methods if answer.methods}
+    marks |= {name: "✗" for name in answer.methods if name not in answer.choice.qualified}
+    return Images(methods, tuple(rows), marks | dict.fromkeys(answer.recommended, "✓"))
+
+
+def few_images(images: Images | None, answer: Answer, measured: Sequence[Measured], most: int = 3) -> Images | None:
+    """Some images with the maps of the recommended method, the best baseline and a rejected method."""
+    if images is None or not measured:
+        return None
+    ranked = [str(name) for name in measured[0].values["name"] if name != BASELINE]
+    baseline = [name for name in (*ranked, BASELINE) if name not in answer.methods and name in images.methods]
+    rejected = [name for name in reversed(answer.methods) if name not in answer.choice.qualified]
+    wanted = [*answer.recommended[:1], *baseline[:1], *rejected[:1], *answer.methods]
+    methods = tuple(dict.fromkeys(name for name in wanted if name in images.methods))[:3]
+    rows = [ImageRow(r.caption, r.pixels, {MAPS: r.tiles[MAPS]}, {}) for r in images.rows if MAPS in r.tiles]
+    return Images(methods, tuple(rows[:most]), images.marks) if rows and methods else None
+
+
+def _images(view: StudyView) -> Images | None:
+    """The study's pictures: maps, and what networks saw under every metric and fraction."""
+    protocols, rows = view.results.protocols, []
+    for picture in view.pictures:
+        maps = {name: _from_zero(values) for name, values in picture.maps.items()}
+        tiles: dict[str, dict[str, np.ndarray]] = {MAPS: maps} if maps else {}
+        for (protocol, name, fraction), pixels in picture.changed.items():
+            declared = protocols[protocol]
+            shown = f"{declared.label}: {percent(fraction, 0)} {declared.fraction_means}"
+            tiles.setdefault(shown, {})[name] = pixels
+        if tiles:
+            label = clean(picture.title.partition(": ")[2])
+            answer = _right(label, picture.predicted)
+            rows.append(ImageRow(clean(picture.caption), picture.image, tiles, {}, label, answer))
+    names = {name for row in rows for by_method in row.tiles.values() for name in by_method}
+    return _browser(view.answer, sorted(names), rows) if rows else None
+
+
+def _from_zero(values: np.ndarray) -> np.ndarray:
+    """A map as it is; one without any value above zero, such as a distance, from zero on: its order is what counts."""
+    finite = values[np.isfinite(values)]
+    if not len(finite) or finite.max() > 0 or finite.min() == finite.max():
+        return values
+    return np.asarray((values - finite.min()) / (finite.max() - finite.min()))
+
+
+def _right(label: str, predicted: Prediction | None) -> str:
+    """Whether a network is right about an image; empty where that is not known."""
+    if not label or predicted is None or predicted.name is None:
+        return ""
+    return "right" if clean(predicted.name) == clean(label) else "wrong"
+
+
+def score_images(scores: Scores) -> Images | None:
+    """The kept images with their maps, and what each metric says of them."""
+    if scores.images is None or not len(scores.images) or not scores.maps:
+        return None
+    values: dict[int, dict[str, dict[str, float]]] = {}
+    kept = scores.per_image[scores.per_image["image"] < len(scores.images)]
+    for row in kept.itertuples():
+        values.setdefault(int(row.image), {}).setdefault(str(row.metric), {})[str(row.method)] = float(row.value)
+    rows = []
+    for i, image in enumerate(scores.images):
+        title = clean(scores.titles[i]) if i < len(scores.titles) else ""
+        predicted = scores.predictions[i] if i < len(scores.predictions) else None
+        words = [f"image {i}", title, "" if predicted is None else clean(predicted.words)]
+        maps = {m: _from_zero(scaled_map(np.asarray(own[i], float))) for m, own in scores.maps.items() if i < len(own)}
+        caption = ", ".join(word for word in words if word)
+        rows.append(
+            ImageRow(caption, as_bytes(image), {MAPS: maps}, values.get(i, {}), title, _right(title, predicted))
+        )
+    return _browser(scores.answer, list(scores.maps), rows)
+
+
+# what the papers' benchmarks say
+
+
+def _benchmark_part(view: StudyView, by_name: Styles) -> Part | None:
+    """Retrained networks and the network as it is against random, whether they contradict each other, and audits."""
+    protocols, blocks = view.results.protocols, list[Block]()
+    retrained = [name for name in view.verdicts if protocols[name].retrains]
+    if retrained:
+        blocks.append(
+            "ROAR removes the pixels that a method ranks first from all images and trains again: a good method costs "
+            "more accuracy than a random ranking. KAR keeps only these pixels: a good method keeps more."
+        )
+    blocks += [sentence] if (sentence := leak_sentence(view)) else []
+    if view.verdicts:
+        blocks.append(verdict_figure(view, by_name))
+    blocks += [f"{protocols[name].label}: {reason}" for name, reason in view.remarks.items()]
+    spent = view.own(view.results.spent)
+    for name, rows in spent.groupby("protocol", sort=False) if len(spent) else ():
+        closed = rows[~rows["open"]].groupby("analysis")["estimator"]
+        steps = [f"decided with {n} replicates: {listed(list(names), 30)}" for n, names in closed]
+        still = [f"still open: {listed(list(rows.loc[rows['open'], 'estimator']), 30)}"] if rows["open"].any() else []
+        blocks.append(f"{protocols[str(name)].label}: {'; '.join([*steps, *still])}.")
+    blocks += _audit_blocks(view.findings, by_name)
+    return Part("What the papers' benchmarks say", tuple(blocks), "benchmarks") if blocks else None
+
+
+def leak_sentence(view: StudyView) -> str:
+    """How many methods are worse than random when pixels are removed and better when they are kept: a leak."""
+    protocols = view.results.protocols
+    sides: dict[str, set[tuple[bool, int]]] = {}
+    for name, frame in view.verdicts.items():
+        for row in frame.itertuples() if protocols[name].retrains else ():
+            if view.roles.get(row.estimator, "method") == "method":
+                sides.setdefault(str(row.estimator), set()).add((protocols[name].higher_is_better, int(row.side)))
+    both = [name for name, own in sides.items() if {(False, -1), (True, 1)} <= own]
+    if not both:
+        return ""
+    return (
+        f"They contradict each other: {len(both)} of {len(sides)} methods are worse than random when their "
+        "pixels are removed and better when they are kept. The shape of the removed area tells the retrained network "
+        "the class: the masks leak the label."
+    )
+
+
+STATES = {"misleads": "misleads here", "holds": "holds here", "cannot tell": "cannot tell", "skipped": "not answered"}
+
+
+def _marks(view: StudyView) -> dict[tuple[str, str], str]:
+    """What audits say against the value of a method under a metric."""
+    return {(mark.protocol, mark.estimator): mark.text for finding in view.findings for mark in finding.marks}
+
+
+def _audit_blocks(findings: Sequence[Finding], by_name: Styles) -> list[Block]:
+    """What the audits found, with their figures; their tables are CSV files."""
+    if not findings:
+        return []
+    rows = [[one.title, one.question, STATES[one.state], one.reason or one.sentence] for one in findings]
+    heads = ["audit", "question", "finding", "in short"]
+    blocks: list[Block] = [Table(pd.DataFrame(rows, columns=heads), "Audits of the benchmark.", "audits")]
+    for finding in findings:
+        blocks += [audit_figure(plot, slug([finding.audit]), by_name) for plot in finding.plots]
+        blocks += [f"{finding.title}: {clean(note)}" for note in finding.notes]
+    return blocks
+
+
+# papers
+
+
+def paper_title(results: Results) -> str:
+    """What the page of a study of papers is called; empty for all other studies."""
+    papers = list(dict.fromkeys(one.paper for one in results.claims))
+    return f"{' and '.join(papers)}, reproduced" if papers else ""
+
+
+def _claim_part(view: StudyView) -> Part | None:
+    """What became of the claims of papers."""
+    if not view.claims:
+        return None
+    rows = []
+    for one in view.claims:
+        m = one.deciding
+        found = [effect(m.interval), m.claimed.replace("-", "−"), m.sample] if m else [one.reason, NOTHING, NOTHING]
+        rows.append([f"{one.says} (`{one.claim}`, {one.place})", one.outcome, *found, one.published])
+    heads = ["claim", "outcome", "measured", "claimed", "n", "published"]
+    text = (
+        "A claim holds where the whole interval of its number lies in the claimed range, does not hold here where all "
+        "of it lies outside, and is undecided otherwise. `claims.csv` has every number behind each."
+    )
+    summary = f"{counted(len(rows), 'claim')}: {tally([one.outcome for one in view.claims])}."
+    table = Table(pd.DataFrame(rows, columns=heads), "Claims of papers.", "claims")
+    return Part("Claims", (summary, text, table), "claims")
+
+
+def effect(interval: Interval) -> str:
+    """A number with its interval.
+
+    >>> effect(Interval(0.1234))
+    '+0.123 (no interval)'
+    >>> effect(Interval(0.1234, 0.1, 0.2, level=0.9967)).replace("\u00a0", " ")
+    '+0.123 (+0.100 to +0.200 at 99.7 %)'
+    """
+    ends = f"{interval.low:+.3f} to {interval.high:+.3f}{level_text(interval.level, ' at ')}"
+    if interval.low != interval.low:
+        ends = "no interval"
+    return f"{interval.value:+.3f} ({ends})".replace("-", "−")
+
+
+def _exhibit_part(view: StudyView, by_name: Styles) -> Part | None:
+    """The figures and tables of the papers whose claims were tested, from this study's numbers."""
+    papers = list(dict.fromkeys(paper_of(one.claim) for one in view.results.claims))
+    drawn, undrawn = figures_of_papers(FigureSource.of(view, by_name), papers) if papers else ((), ())
+    blocks: list[Block] = []
+    for one in drawn:
+        blocks += [one.figure] if one.figure is not None else []
+        if one.table is not None:
+            heads = [head or " " * place for place, head in enumerate(one.table.heads, 1)]
+            frame = pd.DataFrame(list(one.table.rows), columns=heads)
+            caption = f"{one.paper}, {one.place}" if one.figure else f"{one.title} ({one.paper}, {one.place})"
+            blocks.append(Table(frame, f"{caption}.", one.name, one.table.note))
+    places: dict[tuple[str, str], list[str]] = {}
+    for missing in undrawn:
+        places.setdefault((clean(missing.paper), clean(missing.reason)), []).append(missing.place)
+    blocks += [f"Not drawn: {paper}, {', '.join(where)}: {reason}." for (paper, reason), where in places.items()]
+    return Part("Figures and tables as in the papers", tuple(blocks), "papers") if blocks else None
