@@ -92,7 +92,7 @@ def test_a_damaged_file_is_noticed_set_aside_and_made_again(address, item, damag
         store.read("cell", "ab")
     again = store.once("cell", "ab", lambda: item)
     assert again.facts == item.facts
-    assert "made again" in store.faults.notices[0]
+    assert "computed again" in store.faults.notices[0]
     assert store.read("cell", "ab").facts == item.facts
     assert store.backend.names("cell") == ["cell/ab/ab.damaged", "cell/ab/ab.safetensors"]
 

@@ -152,7 +152,7 @@ class ObjectStore:
         return f"{self.base}/{name}"
 
     def has(self, name: str) -> bool:
-        """Asked of a listing not older than `LISTED`: one that is too old to know costs work done twice, no more."""
+        """Read from a listing not older than `LISTED`: one that is too old to know costs work done twice, no more."""
         kind = name.partition("/")[0]
         if name not in self.known.get(kind, ()) and time.monotonic() - self.listed.get(kind, -LISTED) >= LISTED:
             self.known[kind] = set(self.names(kind))

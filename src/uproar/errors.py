@@ -10,7 +10,7 @@ UproarError
 ├── BrokenRule            an estimator of the user follows the batch or unseeded random numbers: its cells fail
 ├── SideEffect            code of the user changed what it shares with others: its cells fail, it is undone
 └── StoreError            the results folder cannot be used
-    ├── Damaged           a stored file is not what was written: it is set aside and made again
+    ├── Damaged           a stored file is not what was written: it is set aside and computed again
     └── Absent            a stored file is not there
 """
 

@@ -4,7 +4,7 @@ An item is a file `<kind>/<first two of key>/<key>.safetensors`, which other pro
 `backends`): a reader sees the whole file or none. Its metadata hold one text that says what the file is (kind, key,
 format), the facts, and for every array its type, shape and the digests of its chunks; and the digest of that text. So
 the header alone verifies what the item is and what is known of it, and any part of an array is verified by the chunks
-it lies in. A file that is not the item asked for is set aside, noted, and made again by whoever needs it.
+it lies in. A file that is not the item asked for is set aside, noted, and computed again by whoever needs it.
 Nothing is ever unpickled. Several runs may use one store at the same time.
 """
 
@@ -31,7 +31,7 @@ from uproar.errors import Absent, Damaged, StoreError
 from uproar.paths import public
 
 KEYS = 1
-"""Raised when results with the same inputs are no longer the same: all are then made anew."""
+"""Raised when results with the same inputs are no longer the same: all are then computed again."""
 FORMAT = 2
 """Raised when files written by this version cannot be read by an older one, or the other way round."""
 MARKER = "FORMAT.json"
@@ -377,7 +377,7 @@ class Store:
         """Keep an item; it is there as a whole or, after any failure, not at all.
 
         Without `flush`, for what is made faster than a disk confirms it: where the machine is cut off soon after, the
-        file may be found damaged, and the item is made again.
+        file may be found damaged, and the item is computed again.
         """
         name = self.name(kind, key)
         self._headers.pop(name, None)
@@ -409,7 +409,7 @@ class Store:
         name = self.name(kind, key)
         self._headers.pop(name, None)
         self.faults.damaged.add((kind, key))
-        self.faults.notices.append(f"{damage}: set aside and made again.")
+        self.faults.notices.append(f"{damage}: set aside and computed again.")
         self.backend.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)
 
     def once(self, kind: str, key: str, make: Callable[[], Item]) -> Item:
@@ -512,7 +512,7 @@ def set_aside(store: Store, inventory: Inventory) -> None:
 
 
 def copy_results(sources: Sequence[Store], target: Store, listen: Callable[[int, int], None] = lambda *_: None) -> None:
-    """Copy every sound result of some stores into another that lacks it; a damaged one is made again when needed."""
+    """Copy every sound result of some stores into another that lacks it; damaged ones are computed when needed."""
     there = list_store(target).items
     items = {item: store for store in reversed(sources) for item in list_store(store).items if item not in there}
     for done, ((kind, key), store) in enumerate(items.items(), 1):

@@ -60,7 +60,7 @@ def in_single(x: Tensor) -> Tensor:
 
 
 MOST_WHOLE = 2**53
-"""Whole numbers up to this are told apart in double precision."""
+"""Whole numbers up to this are exact in double precision."""
 
 
 def map_values(a: Tensor, name: str = "the map") -> Tensor:
@@ -77,7 +77,7 @@ def map_values(a: Tensor, name: str = "the map") -> Tensor:
         return a.float()
     if a.numel() and max(int(a.max()), -int(a.min())) > MOST_WHOLE:
         raise BadInput(
-            f"{name} has whole numbers beyond 2**53, which are not all told apart: give their ranks instead."
+            f"{name} has whole numbers beyond 2**53, not all exact in double precision: give their ranks instead."
         )
     return a.double()
 

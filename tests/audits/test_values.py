@@ -63,14 +63,14 @@ def _made_up(shift: float, noise: float = 0.001) -> Handmade:
 def test_a_metric_whose_curves_do_not_move_misleads_and_one_whose_curves_do_holds():
     blind = values(Handed(**{ALTERED: _made_up(0.0)}), estimators=("ig",), trials=0)
     assert blind.state == "misleads"
-    assert blind.sentence.startswith("road cannot tell maps apart that differ in values and not in order")
+    assert blind.sentence.startswith("road cannot distinguish maps that differ in values and not in order")
     sees = values(Handed(**{ALTERED: _made_up(0.2)}), estimators=("ig",), trials=0)
     assert sees.state == "holds"
     table = sees.tables["smallest Hausdorff distance by metric"]
     assert table["distance"].tolist() == pytest.approx([0.2, 0.2], abs=0.01)
     assert table["changes"].tolist() == [ALL, CUT]
     assert table["n"].tolist() == [6, 6]  # images: the cells of one metric share them
-    assert "road tell maps apart" in sees.sentence
+    assert "road distinguish maps" in sees.sentence
     assert len(sees.tables["by estimator and scheme"]) == 5
     assert sees.plots[1].data["map"].tolist() == ["plain"] * 3 + ["removed"] * 3 + ["introduced"] * 3
 

@@ -280,4 +280,4 @@ def test_clauses_that_cannot_be_asked_say_so_and_one_fault_breaks_one_clause(nam
     assert [check.clause for check in checks if not check.holds] == broken
     said = {check.clause: check.message for check in checks if not check.asked}
     assert set(unasked) <= set(said) and bool(said) == bool(unasked)
-    assert all(message.startswith("not asked: ") for message in said.values())
+    assert all(message.startswith("not tested: ") for message in said.values())

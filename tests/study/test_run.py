@@ -245,7 +245,7 @@ def test_damaged_files_are_noticed_and_made_again(done, small, tmp_path):
     assert set(partial.cells["status"]) == {"missing"}
     assert len(partial.cells) == len(done[0].cells)
     again = uproar.run(small(), store=store, jobs=1)
-    assert any("made again" in notice for notice in (*partial.notices, *again.notices))
+    assert any("computed again" in notice for notice in (*partial.notices, *again.notices))
     pd.testing.assert_frame_equal(numbers(done[0]), numbers(again), check_exact=True)
 
 

@@ -208,7 +208,7 @@ class Count:
 
     @classmethod
     def of(cls, gained: pd.DataFrame) -> Count:
-        """An estimator is helped if one of its filters is decidedly better, harmed if only worse ones are."""
+        """An estimator is helped if one of its filters is significantly better, harmed if only worse ones are."""
         by = gained.groupby("estimator", sort=False)[["better", "worse"]].any()
         return cls(int(by["better"].sum()), int((by["worse"] & ~by["better"]).sum()), len(by))
 

@@ -141,7 +141,7 @@ def _cues(study: Study, *, fraction: float, share: float, margin: float) -> Mapp
 
 @audit(
     title="Spurious cues",
-    question="Would retraining be fooled by holes whose place gives the class away?",
+    question="Would retraining be fooled by holes whose place leaks the class?",
     studies=_cues,
     paper="Li et al. 2024, section 3.1 and appendix C",
     needs="at least 2 seeds",

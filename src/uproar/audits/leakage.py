@@ -149,7 +149,7 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
 _NOTES = (
     "An estimator leaks if its masks alone, without a pixel, reach more than half of the accuracy above chance that "
     "ROAR leaves, averaged over the fractions, and ROAR leaves some, with 95 % confidence over replicates and images.",
-    "A mask tells as much by what it keeps as by what it removes: the same networks without pixels judge KAR.",
+    "A mask tells as much by what it keeps as by what it removes: the same networks without pixels serve KAR.",
     "What pixels add to the mask is a diagnosis and never a score: a mask that tells everything would look best.",
     "Bits of the mask are H(Y) minus the held-out loss of the network of masks alone, a lower bound of I(M; Y): a "
     "stronger network may read more from the masks.",

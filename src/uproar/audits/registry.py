@@ -6,7 +6,7 @@
         return Finding("misleads", "Random blocks cost 12.3 ± 0.8 points more than random pixels ...")
 
 `studies(study, **options)` gives studies by part, each the given study with other estimators, protocols, metrics,
-fills or tasks. They run as any study does: what the store has is not made again, so that an audit after a run costs
+fills or tasks. They run as any study does: what the store has is not computed again, so that an audit after a run costs
 only what is new. The verdict is a function of the results of those studies, and of nothing else.
 
 An audit that does not apply raises `NotApplicable` with the reason and what would make it possible.
@@ -129,7 +129,7 @@ class StudyEvidence(ABC):
 
 
 class Evidence(ABC):
-    """What an audit judges by: the study and the parts it asked for, by name."""
+    """What an audit reads: the study and the parts it asked for, by name."""
 
     study: Study
 

@@ -142,7 +142,7 @@ def blurring(part: StudyEvidence, estimators: Sequence[str]) -> pd.DataFrame:
 
 
 def state_of(effects: pd.DataFrame, margin: float) -> State:
-    """Misleads where some metric decidedly improves by blurring; holds where no gain can be as large as the margin."""
+    """Misleads where blurring significantly improves some metric; holds where no gain can be as large as the margin."""
     return conclude(misleads=bool(effects["better"].any()), holds=bool((effects["high"] < margin).all()))
 
 
@@ -150,7 +150,7 @@ def _sentence(effects: pd.DataFrame, sparse: pd.DataFrame) -> str:
     better, worse = effects[effects["better"]], effects[effects["worse"]]
     text = (
         f"Blurring {' and '.join(effects['estimator'].unique())} improves {len(better)} and worsens {len(worse)} of "
-        f"{len(effects)} scores decidedly (Holm at 5 %)"
+        f"{len(effects)} scores significantly (Holm at 5 %)"
     )
     if len(better):
         most = better.loc[better["gain"].idxmax()]

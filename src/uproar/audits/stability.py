@@ -159,7 +159,7 @@ Turn = tuple[str, str, str]
 def compare_rankings(
     base: Outcomes, changes: Mapping[str, Outcomes], draws: Array, better: np.ndarray, sign: int
 ) -> tuple[pd.DataFrame, list[Turn]]:
-    """How far rankings under other conditions agree with the study's, and the pairs that decidedly turn round."""
+    """How far rankings under other conditions agree with the study's, and the pairs that significantly turn round."""
     by_seed = base.values.mean(2).T
     seeds = [kendall(a, b) for a, b in itertools.combinations(by_seed, 2)]
     images = _halves(base.values.mean(1))
@@ -226,7 +226,7 @@ def _halves(by_image: Array, draws: int = 200) -> Array:
 
 
 def state(table: pd.DataFrame, turned: Sequence[Turn], better: np.ndarray) -> State:
-    """Misled if a decided order is decidedly the other way round elsewhere; sound if most are decided and agree."""
+    """Misled if a decided order is significantly the other way round elsewhere; sound if most are decided and agree."""
     count = len(better)
     most = (better > 0).sum() >= count * (count - 1) / 4
     return conclude(misleads=bool(turned), holds=bool(most and (table["tau"] >= AGREES).all()))

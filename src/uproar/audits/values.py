@@ -260,13 +260,13 @@ def _sentence(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, f
     if blind:
         highest = max(kept[k][1] for k in blind)
         start = (
-            f"{' and '.join(blind)} cannot tell maps apart that differ in values and not in order (curves at most "
+            f"{' and '.join(blind)} cannot distinguish maps that differ in values and not in order (curves at most "
             f"{highest:.3f} apart)" + (f", {' and '.join(sees)} can" if sees else "")
         )
     elif sees and len(sees) == len(kept):
-        start = f"{' and '.join(sees)} tell maps apart that differ in values and not in order"
+        start = f"{' and '.join(sees)} distinguish maps that differ in values and not in order"
     else:
-        start = "It is not clear which metrics tell maps apart that differ in values and not in order"
+        start = "It is not clear which metrics distinguish maps that differ in values and not in order"
     return f"{start}; over all schemes the smallest distance of curves is {listed}."
 
 
@@ -290,7 +290,7 @@ def _bars(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float
     title = f"{' and '.join(blind).capitalize()} do not see values" if blind else "No metric clearly ignores values"
     reading = (
         "Smallest distance between the curves of a map, of it with values removed and with values introduced; near "
-        "0 the metric cannot tell them apart."
+        "0 the metric cannot distinguish them."
     )
     axes = (("metric", "metric"), ("distance", "Hausdorff distance"))
     style: Style = {"reference": (BLIND, "same curve")}
@@ -298,7 +298,7 @@ def _bars(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float
 
 
 def _curves_plot(curves: ChangedCurves, estimator: str, summary: Mapping[str, Interval]) -> Plot:
-    """The curves of the metric that tells maps apart best."""
+    """The curves of the metric that distinguishes maps best."""
     best, study = max(summary, key=lambda k: summary[k].value), curves.part.study
     metric = next(m for m in study.metric_names if label(m) == best)
     three = curves.three(metric, estimator, SCHEMES[0], True, study.seeds[0]) or {}

@@ -65,7 +65,7 @@ class Network:
             raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
 
     def read(self, limit: int, store: Store, watch: Watch, train: str | None = None, mixed: bool = False) -> ImageSet:
-        """The user's own images, `mixed` by lot if wanted, or without any those of the task; notes are printed."""
+        """The user's own images, `mixed` at random if wanted, or without any those of the task; notes are printed."""
         from uproar.study.subjects import images_of_files, images_of_task
 
         if train is not None and self.images is None:

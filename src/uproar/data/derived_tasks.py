@@ -129,7 +129,7 @@ def _require_classes(task: Task, user: str) -> None:
 
 @tasks.declare("shuffled-labels", images="those of another task", truth="that of the other task")
 def shuffled_labels(task: Task, *, seed: int = 0) -> Task:
-    """Another task whose training labels are dealt out by chance: shuffled-labels(digits).
+    """Another task whose training labels are permuted at random: shuffled-labels(digits).
 
     Each class keeps its number of images. The test images keep their labels, so that a network trained on this is at
     chance there, and its maps of a class can be compared with those of a network that knows the class.

@@ -154,7 +154,7 @@ def class_folders(folder: Path) -> list[str]:
 
 
 def class_titles(names: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """The first word known for each class; one that two classes share is told apart by the class's own name.
+    """The first word known for each class; one that two classes share is distinguished by the class's own name.
 
     >>> class_titles(["n1", "n2", "n3"], {"n1": "crane, a bird", "n2": "crane, a machine", "n3": "kite"})
     ['crane (n1)', 'crane (n2)', 'kite']

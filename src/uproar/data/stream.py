@@ -126,7 +126,7 @@ _MARK = b"px01"
 
 
 def cache_folder() -> Path | None:
-    """Where things that can be made again are kept; None if that is switched off.
+    """Where things that can be computed again are kept; None if that is switched off.
 
     `UPROAR_CACHE`, or the platform's folder for such things.
     """

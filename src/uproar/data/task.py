@@ -160,7 +160,7 @@ class Task:
     test: Split
     classes: tuple[str, ...]
     sparse: bool = False
-    """Whether classes may lack images: for a given model of many classes that is judged on a few photos."""
+    """Whether classes may lack images: for a given model of many classes that is scored on a few photos."""
     notes: tuple[str, ...] = ()
     """What was decided that nobody asked for, such as a split, in sentences."""
 

@@ -278,7 +278,7 @@ def read_images(
     pixels. Where it has none, but folders of pictures, these are the classes, numbered by name, which take turns. An
     array file gives `images`, or its only array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in [0, 1].
 
-    With a seed in `mixed`, what comes by name or in the order of a file comes in an order drawn by lot instead, classes
+    With a seed in `mixed`, what comes by name or in the order of a file comes in a random order instead, classes
     by turns where there are labels: files are often sorted by class, and the first ones are then no sample.
     """
     place = user_path(path)
@@ -305,7 +305,7 @@ def read_images(
 
 
 def _mixed(n: int, labels: Tensor | None, seed: int | None) -> list[int]:
-    """Rows in an order drawn by lot; where each has a class, the classes take turns.
+    """Rows in a random order; where each has a class, the classes take turns.
 
     >>> [int(label) for label in torch.tensor([5, 5, 5, 7])[_mixed(4, torch.tensor([5, 5, 5, 7]), 0)]]
     [5, 7, 5, 5]

@@ -43,7 +43,7 @@ class Check:
 
 
 class _NotAsked(Exception):
-    """Why a clause is not asked of an estimator."""
+    """Why a clause does not apply to an estimator."""
 
 
 class Trial:
@@ -92,7 +92,7 @@ def try_contract(
 ) -> tuple[list[Check], float]:
     """The clauses of the contract with their outcomes, and seconds per image.
 
-    After a clause about the map itself fails, or the model was changed, the others cannot be judged and are left out.
+    After a clause about the map itself fails, or the model was changed, the others cannot be checked and are left out.
     `listen(done, clauses)` hears of every clause.
     """
     trial = Trial(expression, model)
@@ -133,7 +133,7 @@ def _run(clause: str, judge: Callable[[], str]) -> Check:
     except SideEffect:
         raise
     except _NotAsked as reason:
-        return Check(clause, True, f"not asked: {reason}", asked=False)
+        return Check(clause, True, f"not tested: {reason}", asked=False)
     except NotApplicable as reason:
         return Check(clause, False, f"not applicable here: {one_line(reason)}")
     except CODE_ERRORS as error:
@@ -226,7 +226,7 @@ def contract_violation(model: nn.Module, x: Images, target: Labels, context: Con
 
 
 def _differ(a: Tensor, b: Tensor) -> bool:
-    """Whether the maps of some image differ by more than rounding; what is not finite is judged elsewhere."""
+    """Whether the maps of some image differ by more than rounding; what is not finite is checked elsewhere."""
     both = (torch.isfinite(a) & torch.isfinite(b)).flatten(1)
     a, b = (torch.where(both, each.flatten(1).double(), 0.0) for each in (a, b))
     size = torch.maximum(a.abs().sum(1), b.abs().sum(1))

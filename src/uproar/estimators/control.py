@@ -339,7 +339,7 @@ _LI = "Li et al. 2024"
 def remove_values(
     a: Maps, draws: Draws, *, scheme: Scheme = "constant", amount: Amount = 0.6, clip: bool = True
 ) -> Maps:
-    """Attribution taken away from the map scaled to [0, 1] (negative values 0, divided by the largest).
+    """Attribution removed from the map scaled to [0, 1] (negative values 0, divided by the largest).
 
     `partial` sets a fifth of the pixels to 0, just below the highest fifth, and has no `amount`. `clip` cuts the result
     to [0, 1], which makes ties of what would be negative.

@@ -143,7 +143,7 @@ def output_for(
 ) -> OutputKind:
     """What the model's answers are taken for while these chains are evaluated, `output` being what was said of them.
 
-    Where nothing was said and no chain needs probabilities, the model is not asked, and its scores are explained as
+    Where nothing was said and no chain needs probabilities, the model is not run, and its scores are explained as
     they are. A chain that does not serve the kind is refused by name.
     """
     leaves = [leaf for chain in chains for leaf in chain.leaves]

@@ -405,7 +405,7 @@ def road_gap(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
 
 
 def _leemann_points(side: Side) -> Callable[..., Points]:
-    """`int(p · h · w)` pixels are taken away, or, from the other side, left."""
+    """`int(p · h · w)` pixels are removed, or, from the other side, left."""
 
     def points(shape: Sequence[int], *, fractions: Fractions, fill: str, jitter: float, **_: Any) -> Points:
         features = shape[1] * shape[2]

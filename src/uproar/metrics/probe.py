@@ -52,7 +52,7 @@ def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dic
     """What each metric says of each image of a batch, by `str(call)`, and the number of images shown to the model.
 
     At most `rows` changed images exist at a time. A change that several metrics ask for is shown once; the unchanged
-    images are not shown again. Metrics with a fine-tuned judge ask that one instead.
+    images are not shown again. Metrics with a fine-tuned copy use that instead.
     """
     _check(batch)
     by_judge: dict[FineTuning | None, list[Call]] = {}

@@ -81,7 +81,7 @@ metrics = Registry("metric", "uproar.metrics")
 Responses = dict[str, Tensor]
 Uses = Literal["order", "values"]
 TrueTo = Literal["model", "data", "map", ""]
-"""Which question a judge of maps answers (Chen et al. 2020: true to the model or true to the data); "" is not said."""
+"""Which question a metric answers (Chen et al. 2020: true to the model or true to the data); "" is not said."""
 QUESTIONS: dict[TrueTo, str] = {
     "model": "the model: what this network uses",
     "data": "the data: what tells the class, whatever this network uses",
@@ -120,7 +120,7 @@ def metric(
     `describes` is true of a metric that only says what a map looks like; `uses` (or `uses(**options)`) says whether the
     values of the map count or only the order of its pixels; `true_to` which question it answers (`QUESTIONS`);
     `axis` says what the points of `curve` mean; `trace` is the statistic of a data set as a curve;
-    `fine_tuning(**options)` says how the network is fine-tuned that judges: a metric that declares it gets a batch
+    `fine_tuning(**options)` says how the network is fine-tuned: a metric that declares it gets a batch
     whose `model` and `clean` are those of the fine-tuned copy; `kinds` are the kinds of model outputs that it serves:
     by default all where it asks the model nothing, else those of a softmax. A name such as `road:gradcam` says that it
     is another form of `road`, e.g. as released code computes it.
@@ -177,7 +177,7 @@ def uses_order(metric: str) -> bool:
 
 
 def fine_tuning_of(metric: str) -> FineTuning | None:
-    """How the network is fine-tuned that judges by a metric; None where it is the explained one."""
+    """How the network of a metric is fine-tuned; None where it is the explained one."""
     tuning: FineTuning | None = fact_of(metric, "fine_tuning")
     return tuning
 

@@ -226,7 +226,7 @@ class Noise:
         return batch.x - self.shift(batch)[:, None].to(batch.x)
 
     def shift(self, batch: Batch) -> Tensor:
-        """What multiplies the map, (n, h, w): the noise that was taken away."""
+        """What multiplies the map, (n, h, w): the noise that was removed."""
         h, w = batch.x.shape[2:]
         noise = batch.draws.copies([self.number]).normal("infidelity noise", h, w)
         return (self.sigma * noise).double()

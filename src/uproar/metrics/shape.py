@@ -1,7 +1,7 @@
 """What a map looks like, whatever the model: concentrated or spread, smooth or rough.
 
-These numbers describe a map and do not judge it: a map may be sparse, simple or smooth, and wrong. They stand beside
-the judging metrics because some of those favour one appearance.
+These numbers describe a map and do not score it: a map may be sparse, simple or smooth, and wrong. They stand beside
+the other metrics because some of those favour one appearance.
 """
 
 from __future__ import annotations

@@ -302,7 +302,7 @@ def soco_curve(
 @value_metric(
     name="soundness:soco",
     low=0,
-    biases=f"{SOUND_BIAS}; a step's own attribution is judged one step late",
+    biases=f"{SOUND_BIAS}; a step's own attribution counts one step late",
     statistic=_soco_of_data_set,
     paper=f"{LI}, released code",
     asks=flat(_soco_points),

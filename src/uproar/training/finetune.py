@@ -1,6 +1,6 @@
 """Fine-tuning: a copy of a network trained on with random parts of its images removed, so that holes are in-domain.
 
-A fine-tuned copy judges maps: what F-Fidelity and IDSDS remove is then no news to it. One copy serves all methods.
+A fine-tuned copy scores maps: what F-Fidelity and IDSDS remove is then no news to it. One copy serves all methods.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 def recipe(*, name: str | None = None) -> Callable[[Callable], Callable]:
     """Declare `() -> settings` under the function's name: how the networks of a paper were trained.
 
-    Its docstring says where it comes from, what goes with it, and where it departs from the paper. Shares of the
+    Its docstring says where it comes from, what belongs to it, and where it departs from the paper. Shares of the
     training stand for epochs, so that a shorter training keeps its shape.
     """
     return recipes.declare(name)
