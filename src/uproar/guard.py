@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from uproar.errors import SideEffect
 from uproar.plugins import check_local_imports
-from uproar.seeds import Draws, generators_used, seeded_generators
+from uproar.seeds import Draws, seeded_generators
 
 
 def _hook_tables() -> tuple[str, ...]:
@@ -37,7 +37,6 @@ HOOKS = _hook_tables()
 """Those for hooks: empty in a module that has one of everything else."""
 
 _seed: ContextVar[int] = ContextVar("seed of the global generators", default=0)
-_habits: ContextVar[list[str] | None] = ContextVar("what functions changed beside the network", default=None)
 
 
 def is_builtin(function: object) -> bool:
@@ -66,17 +65,7 @@ def guarded_call(
     modules = len(sys.modules)
     try:
         with torch.inference_mode(False), torch.enable_grad(), seeded_generators(_seed.get()):
-            copies, named = [private_copy(value) for value in given], private_copy(options)
-            answer = function(*copies, **named)
-            names = _habits.get()
-            if names is not None:
-                pairs = [*zip(copies, given, strict=True), (named, options)]
-                seen = {
-                    "its inputs": any(is_altered(*pair) for pair in pairs),
-                    "the gradient mode of torch": not torch.is_grad_enabled(),
-                    "the global random generators": generators_used(_seed.get()),
-                }
-                names += [name for name, holds in seen.items() if holds and name not in names]
+            answer = function(*map(private_copy, given), **private_copy(options))
     finally:
         if state is not None:
             changed = state.restore()
@@ -95,22 +84,6 @@ def seeded_with(seed: int) -> Iterator[None]:
         yield
     finally:
         _seed.reset(token)
-
-
-@contextmanager
-def recording_habits() -> Iterator[list[str]]:
-    """The names of what functions of the user change inside beside the network; used by the contract of estimators."""
-    names: list[str] = []
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    token = _habits.set(names)
-    try:
-        yield names
-    finally:
-        _habits.reset(token)
-        names += ["the default dtype of torch"] * (torch.get_default_dtype() != dtype)
-        names += ["the number of threads of torch"] * (torch.get_num_threads() != threads)
-        torch.set_default_dtype(dtype)
-        torch.set_num_threads(threads)
 
 
 class ModelState:
@@ -193,21 +166,6 @@ def _(thing: Draws) -> Any:
 @private_copy.register
 def _(thing: MethodType) -> Any:
     return lambda *given, **named: private_copy(thing(*given, **named))
-
-
-def is_altered(copy: Any, original: Any) -> bool:
-    """Whether values were written into a copy; parts that were never asked for are as they were."""
-    if isinstance(original, Tensor):
-        same = copy.shape == original.shape and copy.dtype == original.dtype
-        return not same or not torch.equal(copy.nan_to_num(), original.nan_to_num())
-    if isinstance(original, Mapping):
-        pairs = [(copy.get(name), value) for name, value in original.items()]
-    elif getattr(copy, "__dict__", {}).get("_original") is original:
-        names = [name for name in vars(copy) if name != "_original"]
-        pairs = [(vars(copy)[name], getattr(original, name, None)) for name in names]
-    else:
-        return False
-    return any(is_altered(*pair) for pair in pairs if pair[1] is not None)
 
 
 def _stand_in(original: Any) -> Any:

@@ -92,16 +92,10 @@ class Entry:
                 raise BadOption(f"{self.name}: {name} {reason}, not {given[name]!r}.") from None
         return values
 
-    @property
-    def added_options(self) -> tuple[str, ...]:
-        """Options that came after results had been stored: at their default they are no part of an identity."""
-        return tuple(self.facts.get("added_options", ()))
-
     def complete(self, call: Call) -> Call:
-        """The call with every option written out, so that a default is part of an identity; see `added_options`."""
+        """The call with every option written out, so that a default is part of an identity."""
         options: dict[str, Value] = self.bind(**dict(call.options))
-        kept = {k: v for k, v in options.items() if k not in self.added_options or v != self.options[k].default}
-        return Call(call.name, call.args, tuple(sorted(kept.items())))
+        return Call(call.name, call.args, tuple(sorted(options.items())))
 
 
 def options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

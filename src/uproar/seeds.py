@@ -54,14 +54,6 @@ def seeded_generators(seed: int) -> Iterator[None]:
         random.setstate(before[3])
 
 
-def generators_used(seed: int) -> bool:
-    """Whether the global generators have been used or set since they were started from the seed."""
-    now = _global_states()
-    with seeded_generators(seed):
-        start = _global_states()
-    return not torch.equal(now[0], start[0]) or repr(now[2:]) != repr(start[2:])
-
-
 def _seed_all(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():

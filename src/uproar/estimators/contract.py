@@ -14,7 +14,7 @@ from uproar.errors import CODE_ERRORS, NotApplicable, SideEffect, one_line
 from uproar.estimators.chain import Chain, read_chain, require_maps
 from uproar.estimators.explain import explain_chains, prepare_states, raw_maps
 from uproar.estimators.registry import Context, estimators
-from uproar.guard import ModelState, is_builtin, recording_habits, seeded_with
+from uproar.guard import ModelState, is_builtin, seeded_with
 from uproar.models import ModelSpec, borrowed, build
 from uproar.plugins import describe_error
 from uproar.seeds import Draws
@@ -55,7 +55,6 @@ class Trial:
         self.spec = ModelSpec.of(model)
         self.model = self._trained(0)
         self.before = ModelState(self.model)
-        self.habits: list[str] = []
         self.seconds = 0.0
 
     def _trained(self, seed: int) -> nn.Module:
@@ -77,13 +76,12 @@ class Trial:
         test = self.task.test
         classes = test.labels[index] if target is None else torch.full((len(index),), target)
         context = Context(Draws.of(0, index), self.task.mean, self.task.train, test.truth(index))
-        with seeded_with(seed), recording_habits() as habits:
+        with seeded_with(seed):
             with borrowed(model), torch.no_grad():
                 context = replace(context, states=prepare_states(model, context, [self.chain]))
             began = time.perf_counter()
             maps = raw_maps(model, test.read(index), classes, context, [self.chain.raw], batch)
             self.seconds = time.perf_counter() - began
-        self.habits += [name for name in habits if name not in self.habits]
         return maps[self.chain.raw]
 
 
@@ -122,7 +120,6 @@ def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "is the same for one image alone", lambda: _difference(trial.maps()[4:5], trial.maps([4]))
     yield "does not depend on the other images", lambda: _difference(trial.maps()[order], trial.maps(order))
     yield UNCHANGED, lambda: _unchanged(trial)
-    yield "leaves the process and its inputs as they were", lambda: ", ".join(trial.habits)
     yield "responds to the model", lambda: _responds(trial)
     yield "responds to the class explained", lambda: _responds_to_class(trial)
 

@@ -23,13 +23,7 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 """Its multiples lie far apart on a circle, however many there are."""
 
 
-@estimator(
-    passes=0,
-    model=False,
-    formula="uniform noise, independent per pixel",
-    paper="Hooker et al. 2019",
-    added_options=("draw",),
-)
+@estimator(passes=0, model=False, formula="uniform noise, independent per pixel", paper="Hooker et al. 2019")
 def random(
     model: nn.Module, x: Images, target: Labels, context: Context, *, draw: Annotated[int, Field(ge=0)] = 0
 ) -> RawMaps:

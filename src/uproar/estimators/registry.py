@@ -117,7 +117,6 @@ def estimator(
     informed: bool = False,
     by_class: bool = True,
     version: int = 1,
-    added_options: tuple[str, ...] = (),
 ) -> Callable:
     """Declare `(model, x, target, ...) -> map` under the function's name, or another: `@estimator("my_method")`.
 
@@ -127,8 +126,7 @@ def estimator(
     failure modes; `default_layers(model, images)` names the layers that it looks at where its option `layer` or
     `layers` names none; `softmax` says that it asks for class probabilities whatever its options; `kinds` are the kinds
     of model outputs that it serves; `by_class=False` says that its map is the same for every class; `version` is raised
-    when the numbers change, so that stored results of the old code are not taken for new ones; `added_options` are no
-    part of its identity at their defaults.
+    when the numbers change, so that stored results of the old code are not taken for new ones.
     """
     facts = {"role": "estimator"} | locals()  # all arguments
     del facts["name"]
