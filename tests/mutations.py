@@ -62,7 +62,6 @@ EXPRESSIONS = (
     "captum:Saliency(abs=true)",
     'maps:"my maps.npz"',
     "soundness(level=[0.2, 0.5, 0.8])",
-    "class_sum(grad)",
     "cnn-small(width=8)",
 )
 

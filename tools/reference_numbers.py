@@ -59,8 +59,6 @@ CONVOLUTIONAL = {
     "abs(grad)": "abs(grad)",
     "neg(grad)": "neg(grad)",
     "relu(grad)": "relu(grad)",
-    "class_sum": "class_sum(grad)",
-    "random_class": "random_class(grad)",
     "gaussian": "gaussian(grad, sigma=1.0)",
     "max": "max(grad, size=3)",
     "coarse": "coarse(grad, size=5)",

@@ -29,16 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
-from uproar.estimators.registry import (
-    direct,
-    ensemble,
-    estimator,
-    estimators,
-    over_classes,
-    postprocess,
-    register_file,
-    transform,
-)
+from uproar.estimators.registry import direct, ensemble, estimator, estimators, postprocess, register_file, transform
 from uproar.lazy import lazy_names
 from uproar.metrics.registry import metric, metrics
 from uproar.models.registry import models
@@ -67,7 +58,6 @@ __all__ = [
     "load_plugin",
     "metric",
     "model",
-    "over_classes",
     "paper",
     "paper_figure",
     "postprocess",

@@ -18,7 +18,7 @@ from uproar.seeds import Draws
 N = 60
 
 
-@pytest.fixture(scope="module", params=["planted", "planted-texture", "planted-place", "hand-set(rule=xor)"])
+@pytest.fixture(scope="module", params=["planted", "planted-texture", "planted-place", "hand-set(rule=or)"])
 def split(request):
     base, _, options = request.param.partition("(")
     inside = f"{options.removesuffix(')')}, " if options else ""

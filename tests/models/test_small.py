@@ -144,14 +144,12 @@ def test_every_used_part_decides_somewhere(rule):
         assert any(answers[one] != answers[other] for one, other in zip(combinations, flipped, strict=True))
 
 
-def test_a_saturated_network_has_no_gradient_and_a_shattered_one_has_both_signs():
-    for rule, expected in (("saturating", {0.0}), ("shattered", {-1.0, 1.0})):
-        task, model = pair(rule)
-        x = task.test.images[task.test.labels == 1].requires_grad_()
-        score = model(x)[:, 1]
-        assert score.min() > 0
-        gradient = torch.autograd.grad(score.sum(), x)[0].sum((1, 2, 3))
-        assert set(gradient.sign().tolist()) == expected
+def test_a_saturated_network_has_no_gradient():
+    task, model = pair("saturating")
+    x = task.test.images[task.test.labels == 1].requires_grad_()
+    score = model(x)[:, 1]
+    assert score.min() > 0
+    assert not torch.autograd.grad(score.sum(), x)[0].any()
 
 
 def test_training_leaves_a_network_set_by_hand_as_it_is():

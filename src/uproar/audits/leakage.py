@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
 DECOUPLED = ("decoupled", "decoupled:permuted")
-OTHER_WAYS = ("roar:hidden", "roar:find-mask", "roar:hidden:find-mask", "roar:cross-fitted")
-BLIND = (BASELINE, "class_sum(grad)", "random_class(grad)", "sobel")
 NEAR_ZERO = 0.05
 """Share of the class's entropy below which what the pixels add to the mask counts as nothing."""
 ADDED = "added bits"
@@ -91,14 +89,10 @@ class Predictions:
         return {name: [np.mean(arrays, axis=0) for arrays in zip(*rows, strict=True)] for name, rows in whole.items()}
 
 
-def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
+def _studies(study: Study) -> Mapping[str, Study]:
     asked = ("kar",) if "kar" in study.protocols else ()
-    protocols = (*DIAGNOSIS, *asked, *DECOUPLED, *(OTHER_WAYS if ways_out else ()))
     names = unique_names((BASELINE,), study.estimators)
-    parts = {"masks": study.with_changes(protocols=protocols, estimators=names, metrics=())}
-    if ways_out:
-        parts["blind"] = study.with_changes(protocols=("roar", "roar:mask"), estimators=BLIND, metrics=())
-    return parts
+    return {"masks": study.with_changes(protocols=(*DIAGNOSIS, *asked, *DECOUPLED), estimators=names, metrics=())}
 
 
 @audit(
@@ -107,8 +101,8 @@ def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
     studies=_studies,
     paper="Rong et al. 2022; Song et al.",
 )
-def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
-    """Networks that see masks and no pixel, what pixels add to a mask, and ways to measure without the leak."""
+def leakage(evidence: Evidence) -> Finding:
+    """Networks that see masks and no pixel, what pixels add to a mask, and ROAR without the leak."""
     part = evidence["masks"]
     predictions = Predictions(part)
     known, kept = _leaks(predictions, "roar"), _leaks(predictions, "kar")
@@ -124,11 +118,6 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     plots = [_mask_plot(masks, predictions.chance, known), _pixel_plot(pixels, predictions.entropy)]
     if len(decoupled):
         plots.append(_decoupled_plot(decoupled))
-    if ways_out:
-        tables["ways out, accuracy of each, and how well the mask is found (area under ROC)"] = _ways(predictions)
-        blind = _masks(Predictions(evidence["blind"]))
-        if len(blind):
-            tables["maps that do not depend on the class, accuracy"] = blind
     leaking = [each for each in known if each.leaks]
     count = sum(each.leaks for each in kept)
     also = f"; by the same measure KAR reads the mask for {count} of {len(kept)}" if kept else ""
@@ -299,10 +288,12 @@ def _mixed_bits(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np
 
 
 def _decoupled(predictions: Predictions) -> pd.DataFrame:
-    """Accuracy of decoupled ROAR with own masks and with those of other images."""
+    """Accuracy of decoupled ROAR with own masks and with those of other images, beside ROAR."""
     rows = []
     for name, t, (own, permuted) in predictions.finished(*DECOUPLED):
-        accuracies = {"own mask": own.mean(), "permuted": permuted.mean()}
+        roar = predictions.accuracy("roar", name, t)
+        accuracies = {"ROAR": roar, "own mask": own.mean(), "permuted": permuted.mean()}
+        accuracies["ROAR minus decoupled"] = roar - own.mean()
         gain = crossed_mean(own - permuted).as_row("own minus permuted")
         rows.append({"estimator": name, "fraction": t, **accuracies, **gain})
     return pd.DataFrame(rows)
@@ -317,17 +308,6 @@ def _control_failed(predictions: Predictions) -> list[str]:
         "Own and permuted masks differ for a random ranking, where they must not: read decoupled differences below "
         f"{100 * max(abs(difference.low), abs(difference.high)):.1f} points as nothing."
     ]
-
-
-def _ways(predictions: Predictions) -> pd.DataFrame:
-    ways = {name: name for name in ("roar", "decoupled", "roar:hidden", "roar:cross-fitted", "ROAR minus decoupled")}
-    ways |= {"mask found": "roar:find-mask", "mask found, hidden": "roar:hidden:find-mask"}
-    rows = []
-    for name, t in itertools.product(predictions.part.estimators, predictions.fractions):
-        accuracy = {title: predictions.accuracy(protocol, name, t) for title, protocol in ways.items()}
-        accuracy["ROAR minus decoupled"] = accuracy["roar"] - accuracy["decoupled"]
-        rows.append({"estimator": name, "fraction": t, **accuracy})
-    return pd.DataFrame(rows)
 
 
 def _mask_plot(masks: pd.DataFrame, chance: float, known: list[_Leak]) -> Plot:

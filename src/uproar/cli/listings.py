@@ -35,7 +35,6 @@ ROLES = {
     "direct": "controls that are not rankings",
     "transform": "transforms, e.g. sq(grad)",
     "ensemble": "ensembles, e.g. sg(grad)",
-    "classes": "maps that do not depend on the class asked for, e.g. class_sum(grad)",
     "postprocess": "filters, outermost, e.g. gaussian(sq(grad))",
 }
 """Titles of the tables of estimators."""

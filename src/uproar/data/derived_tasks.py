@@ -1,4 +1,4 @@
-"""Tasks made of another task: watermarks with random labels, empty images, shuffled training labels.
+"""Tasks made of another task: watermarks with random labels, backdoors, mosaics, shuffled training labels.
 
 In `semi-natural` (after Zhou et al. 2022 and Li et al. 2023) the new labels have nothing to do with what a photo shows,
 so a network that gets them right must use the watermark: the marked pixels are the truth for attributions.

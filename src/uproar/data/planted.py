@@ -181,7 +181,7 @@ def glyph_shapes(classes: int) -> Tensor:
     return torch.stack(shapes).view(classes, GLYPH, GLYPH)
 
 
-# made-up tasks whose class is a function of parts: both must be there, exactly one must be, one must be missing
+# made-up tasks whose class is a function of parts: both must be there, one must be missing
 # Each part is one of two shapes, as bright and as large, so that no brightness tells anything. The evidence is both
 # parts in every image: the class is a function of the two, and what is left without them says nothing.
 
@@ -189,39 +189,13 @@ def glyph_shapes(classes: int) -> Tensor:
 @tasks.declare("planted-conjunction", images="made up: two glyphs on noise", truth="masks and boxes")
 @options_of(scene_of)
 def planted_conjunction(*, moving: bool = True, **options: Any) -> Task:
-    """Class 1 where two parts are both there; in class 0 one of them, left or right by chance, is another shape."""
-    scene = scene_of(**options)
+    """Class 1 where two parts are both there; in class 0 one of them, left or right by chance, is another shape.
 
-    def shapes(canvas: Canvas) -> tuple[Tensor, Tensor]:
-        complete, missing = canvas.labels == 1, canvas.choice("planted missing part", 2)
-        return (~complete & (missing == 0)).long(), (~complete & (missing == 1)).long()
-
-    return _two_parts("planted-conjunction", scene, ("not both", "both"), shapes, moving)
-
-
-@tasks.declare("planted-xor", images="made up: two glyphs on noise", truth="masks and boxes")
-@options_of(scene_of, train=2048)
-def planted_xor(*, moving: bool = False, **options: Any) -> Task:
-    """Two parts of two shapes each; the class is whether exactly one of them is the second: one part tells nothing.
-
-    The parts stay in the middle of their halves unless they are `moving`, which small networks hardly learn.
+    The parts stay in the middle of their halves unless they are `moving`.
     """
     scene = scene_of(**options)
-
-    def shapes(canvas: Canvas) -> tuple[Tensor, Tensor]:
-        first = canvas.choice("planted first part", 2)
-        return first, first ^ canvas.labels
-
-    return _two_parts("planted-xor", scene, ("alike", "different"), shapes, moving)
-
-
-def _two_parts(
-    name: str, scene: Scene, classes: tuple[str, str], shapes: Callable[[Canvas], tuple[Tensor, Tensor]], moving: bool
-) -> Task:
-    """A part in each half of the image; `shapes` says which of its two shapes each has."""
-    left, right = scene.enlarge(glyph_shapes(4)).split(2)
-
     half = scene.size // 2
+    left, right = scene.enlarge(glyph_shapes(4)).split(2)
 
     def place(canvas: Canvas, purpose: str, columns: tuple[int, int]) -> Tensor:
         if moving:
@@ -230,11 +204,12 @@ def _two_parts(
         return middle.repeat(len(canvas), 1)
 
     def paint(canvas: Canvas) -> Canvas:
-        first, second = shapes(canvas)
+        complete, missing = canvas.labels == 1, canvas.choice("planted missing part", 2)
+        first, second = ((~complete & (missing == part)).long() for part in (0, 1))
         canvas = canvas.planted(left[first], place(canvas, "planted left", (0, half)))
         return canvas.planted(right[second], place(canvas, "planted right", (half, scene.size)))
 
-    return scene.task(name, classes, paint)
+    return scene.task("planted-conjunction", ("not both", "both"), paint)
 
 
 @tasks.declare("planted-absence", images="made up: glyphs in the corners, on noise", truth="masks and boxes")
@@ -261,7 +236,7 @@ def planted_absence(**options: Any) -> Task:
     return scene.task("planted-absence", ("there", "missing"), paint)
 
 
-# made-up tasks whose evidence is a shape: at a fixed place, by its place, told twice, among distractors
+# made-up tasks whose evidence is a shape: at a fixed place, by its place, told twice
 
 
 Classes = Annotated[int, Field(ge=2, le=16)]
@@ -324,35 +299,7 @@ def planted_redundant(*, classes: Classes = 4, **options: Any) -> Task:
     return scene.task("planted-redundant", [f"glyphs {i}" for i in range(classes)], paint)
 
 
-@tasks.declare(
-    "planted-distractors", images="made up: a glyph among others as bright, on noise", truth="masks and boxes"
-)
-@options_of(scene_of)
-def planted_distractors(
-    *, classes: Classes = 4, distractors: Annotated[int, Field(ge=1, le=8)] = 2, **options: Any
-) -> Task:
-    """A glyph that tells the class among other glyphs, as bright and as large, that tell nothing.
-
-    The distractors are drawn, for each image and independently of its class, from as many shapes as there are classes.
-    """
-    scene = scene_of(**options)
-    telling, other = scene.enlarge(glyph_shapes(2 * classes)).split(classes)
-
-    def paint(canvas: Canvas) -> Canvas:
-        # different places that do not overlap, in random order
-        across = scene.size // scene.glyph
-        spare = scene.size - across * scene.glyph
-        cells = canvas.draws.permutations("planted places", across**2)[:, : 1 + distractors].T
-        shift = (canvas.draws.uniform("planted places shift", 2) * (spare + 1)).long()
-        own, *others = [torch.stack([cell // across, cell % across], 1) * scene.glyph + shift for cell in cells]
-        for number, corners in enumerate(others):
-            canvas = canvas.painted(other[canvas.choice(f"planted distractor {number}", classes)], corners)
-        return canvas.planted(telling[canvas.labels], own)
-
-    return scene.task("planted-distractors", [f"glyph {i}" for i in range(classes)], paint)
-
-
-# made-up tasks about what surrounds the evidence: a texture among dots, a background that goes with the class
+# a made-up task whose evidence is a texture among dots
 
 
 _PATCH = 8
@@ -390,34 +337,6 @@ def planted_texture(**options: Any) -> Task:
     return scene.task("planted-texture", TEXTURES, paint)
 
 
-@tasks.declare("planted-background", images="made up: a glyph on noise of some brightness", truth="masks and boxes")
-@options_of(scene_of)
-def planted_background(
-    *,
-    classes: Annotated[int, Field(ge=2, le=8)] = 4,
-    correlation: Annotated[float, Field(ge=0, le=1)] = 0.9,
-    **options: Any,
-) -> Task:
-    """A moving glyph tells the class; in training the brightness around it does too, in a share of the images.
-
-    With probability `correlation` the background of a training image has the brightness of its class, else that of a
-    random one; of a test image always that of a random one. The glyph is the only evidence that holds in both.
-    """
-    scene = scene_of(**options)
-    glyphs = scene.enlarge(glyph_shapes(classes))
-
-    def paint(canvas: Canvas) -> Canvas:
-        share = correlation if canvas.name == "train" else 0.0
-        follows = canvas.draws.uniform("planted follows") < share
-        level = torch.where(follows, canvas.labels, canvas.choice("planted level", classes))
-        # the range of the noise is divided among the classes: brighter for later ones
-        low = scene.noise * level / classes
-        shaded = low[:, None, None, None] + canvas.noise / classes
-        return replace(canvas, noise=shaded).planted(glyphs[canvas.labels], canvas.corners_in("planted corner"))
-
-    return scene.task("planted-background", [f"glyph {i}" for i in range(classes)], paint)
-
-
 # images of parts at fixed places for networks whose weights are set by hand: which parts each uses is known exactly
 # The image is a grid of 4×4 squares of four cells each. Part A lies in the left square of the second row, B in its
 # right one, C and D elsewhere. A rule is a function of some parts; the others come and go by chance and tell nothing.
@@ -428,7 +347,7 @@ GRID = 4
 PLACES = (4, 7, 13, 2)
 """The squares of the parts A, B, C, D, counted row by row."""
 
-RuleName = Literal["linear", "and", "or", "not", "xor", "saturating", "shattered"]
+RuleName = Literal["linear", "and", "or", "saturating"]
 
 
 @dataclass(frozen=True)
@@ -450,10 +369,7 @@ RULES: dict[str, Rule] = {
     "linear": Rule(3, lambda a, b, c: 2 * a + b - 2 * c > 0.5),
     "and": Rule(2, lambda a, b: a and b),
     "or": Rule(2, lambda a, b: a or b),
-    "not": Rule(1, lambda a: not a),
-    "xor": Rule(2, lambda a, b: a != b),
     "saturating": Rule(1, lambda a: a),
-    "shattered": Rule(1, lambda a: a),
 }
 
 
@@ -464,8 +380,7 @@ RULES: dict[str, Rule] = {
 def hand_set(*, rule: RuleName = "and", **options: Any) -> Task:
     """Parts that are there or not, and a class that is a rule of some of them: for the model `hand-set` of that rule.
 
-    `linear` is 2A + B − 2C > ½; `not` is class 1 where A is missing; `saturating` and `shattered` are A, which the
-    network reads in a way that gradients do not show.
+    `linear` is 2A + B − 2C > ½; `saturating` is A, which the network reads in a way that gradients do not show.
     """
     scene = scene_of(**options)
     side = GRID * scene.cell

@@ -98,15 +98,10 @@ class Chain:
     @property
     def class_blind(self) -> bool:
         """Whether the map does not depend on the class asked for."""
-        by_class = any(self.facts("by_class", True))
-        return not by_class or any(estimators[call.name].facts["role"] == "classes" for call in self.raw.walk())
+        return not any(self.facts("by_class", True))
 
     @property
     def passes(self) -> float:
-        """As `passes_for` ten classes."""
-        return self.passes_for(10)
-
-    def passes_for(self, classes: int) -> float:
         """Cost per image in forward-and-backward passes, if this chain is evaluated alone."""
 
         def cost(call: Call) -> float:
@@ -115,8 +110,6 @@ class Chain:
             inside = sum(map(cost, call.args))
             if facts["role"] == "ensemble":
                 return float(options["samples"] * inside)
-            if facts["role"] == "classes":
-                return float(facts["times"](classes) * inside + 0.5)
             if call.args:
                 return inside
             return float(facts["passes"](**options) if callable(facts["passes"]) else facts["passes"])
@@ -224,8 +217,8 @@ def families(chains: Sequence[Chain]) -> list[list[Chain]]:
     def work(call: Call, where: str) -> set[str]:
         """Which estimators are asked at which points."""
         facts = estimators[call.name].facts
-        if facts["role"] in ("ensemble", "classes"):
-            where = f"{where}+{noise_of(call) if facts['role'] == 'ensemble' else call.name}"
+        if facts["role"] == "ensemble":
+            where = f"{where}+{noise_of(call)}"
         if call.args:
             return set().union(*(work(arg, where) for arg in call.args))
         return {f"{facts.get('of') or call}@{where}"}
@@ -261,16 +254,12 @@ def _complete(call: Call, outermost: bool = False) -> Call:
         )
     if role == "direct" and not outermost:
         raise BadInput(f"{call.name} removes without ranking; nothing can be applied to it.")
-    if role in ("transform", "ensemble", "classes"):
+    if role in ("transform", "ensemble"):
         _one_argument(call)
     elif call.args:
         raise BadInput(f"{call.name} takes options such as name=value, not {call.args[0]}.")
     inner = tuple(_complete(arg) for arg in call.args)
     facts = {each.name: estimators[each.name].facts for arg in inner for each in arg.walk()}
-    if role == "classes":
-        asks = any(each.get("model", False) and each.get("by_class", True) for each in facts.values())
-        if any(each["role"] == "classes" for each in facts.values()) or not asks:
-            raise BadInput(f"{inner[0]} does not depend on the class, so {call.name} has nothing to do.")
     finished = [name for name, each in facts.items() if each.get("stored") is not None]
     if role == "ensemble" and finished:
         raise BadInput(

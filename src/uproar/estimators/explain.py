@@ -15,7 +15,7 @@ from uproar.estimators.registry import Context, estimators, run
 from uproar.estimators.transforms import add_noise
 from uproar.expression import Call
 from uproar.guard import guarded_call, is_builtin
-from uproar.models.forward import ScoresOnly, borrowed, forward
+from uproar.models.forward import ScoresOnly, borrowed
 from uproar.models.output_kind import (
     SOFTMAX,
     Output,
@@ -49,8 +49,6 @@ class SharedMaps:
                 maps = run(entry, [self[call.args[0]]], options)
             elif role == "ensemble":
                 maps = run(entry, self._moments(call), options)
-            elif role == "classes":
-                maps = self._over_classes(call)
             else:
                 maps = self._estimated(call)
             self.known[call] = _checked(maps, call, self.x)
@@ -77,17 +75,6 @@ class SharedMaps:
             raise NotApplicable(
                 f"{call.name} looks inside the model, and a scripted one (torch.jit) does not let anyone in"
             ) from error
-
-    def _over_classes(self, call: Call) -> Any:
-        """The map inside for classes that the entry chooses."""
-        entry, inner = estimators[call.name], call.args[0]
-
-        @torch.no_grad()
-        def of(target: Labels) -> Tensor:
-            return SharedMaps(self.model, self.x, target, self.context, [inner])[inner]
-
-        classes = forward(self.model, self.x).shape[1]
-        return run(entry, [of, classes, self.context.draws], dict(call.options))
 
     def _moments(self, call: Call) -> tuple[Tensor, Tensor]:
         """Mean and variance over noisy copies; the first to ask pays for all that share the noise."""
@@ -216,8 +203,6 @@ def _outer_ensembles(call: Call) -> list[Call]:
     role = estimators[call.name].facts["role"]
     if role == "ensemble":
         return [call]
-    if role == "classes":  # what is inside sees other classes
-        return []
     return [ensemble for arg in call.args for ensemble in _outer_ensembles(arg)]
 
 

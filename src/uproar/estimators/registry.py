@@ -176,17 +176,6 @@ def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callab
     return _declare(facts, None, ("x", "fraction", "context"))
 
 
-def over_classes(
-    *, times: Callable[[int], float] = lambda classes: 1, formula: str = "", paper: str = ""
-) -> Callable[[Callable], Callable]:
-    """Declare `(of, classes, draws) -> map`, where `of(target)` gives the maps inside for other classes.
-
-    Such a map does not depend on the class asked for. `times` is how many of the inner maps it takes.
-    """
-    facts = {"role": "classes", "times": times, "formula": formula, "paper": paper}
-    return _declare(facts, None, ("of", "classes", "draws"))
-
-
 def run(entry: Entry, given: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None) -> Any:
     """What an entry's function returns; a function of the user gets copies, and cannot change what others share."""
     return guarded_call(f"The estimator {entry.name}", entry.function, given, options, model)

@@ -1,9 +1,8 @@
-"""Transforms of any estimator: value by value, over noisy copies of the image, or over classes."""
+"""Transforms of any estimator: value by value, or over noisy copies of the image; filters of finished maps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import torch
@@ -13,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import BadOption
-from uproar.estimators.registry import ensemble, over_classes, postprocess, transform
+from uproar.estimators.registry import ensemble, postprocess, transform
 from uproar.removal.fill import gaussian_kernel, mirrored
 from uproar.seeds import Draws
 from uproar.types import Images, Maps, RawMaps
@@ -21,8 +20,6 @@ from uproar.types import Images, Maps, RawMaps
 Samples = Annotated[int, Field(ge=1, le=10_000)]
 Sigma = Annotated[float, Field(gt=0)]
 Unit = Literal["range", "absolute"]
-Of = Callable[[Tensor], Tensor]
-"""The maps of the images for given classes, (n,)."""
 
 _SG = "Smilkov et al. 2017"
 
@@ -88,21 +85,6 @@ def add_noise(x: Images, draws: Draws, *, samples: int, sigma: float, unit: Unit
     if unit == "range":
         scale = scale * (x.flatten(1).amax(1) - x.flatten(1).amin(1))
     return noise.mul_(scale.view(-1, 1, 1, 1, 1)).add_(x[:, None])
-
-
-@over_classes(times=lambda classes: classes, formula="Σ_k a_k²")
-def class_sum(of: Of, classes: int, draws: Draws) -> RawMaps:
-    """The sum over all classes of the squared maps: what matters to any class."""
-    total = of(torch.zeros(len(draws), dtype=torch.long)).square()
-    for k in range(1, classes):
-        total += of(torch.full((len(draws),), k)).square()
-    return total
-
-
-@over_classes(formula="a_k, k drawn at random for each image")
-def random_class(of: Of, classes: int, draws: Draws) -> RawMaps:
-    """The map of a class drawn at random for each image."""
-    return of((draws.uniform("random class").double() * classes).long())
 
 
 # filters of the channel-reduced map: model-agnostic, so they cannot add information about the model

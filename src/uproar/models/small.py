@@ -203,24 +203,10 @@ Unit = tuple[Sequence[float], float, float]
 
 GAIN = 6.0
 """The score of class 1 is this times the rule's value − ½: probabilities from about 0.05 to 0.95."""
-TEETH, STEEP = 0.02, 8.0
-"""Width and slope of the teeth of the shattered rule."""
-
-
-_TURNS = [STEEP, *(2 * STEEP * (-1) ** i for i in range(1, 60))]
-_ZIGZAG: list[Unit] = [((1.0,), -TEETH * i, turn) for i, turn in enumerate(_TURNS)]
-"""Teeth between 0 and 1.2: the slope changes its sign every `TEETH`, the height stays below TEETH·STEEP."""
 _STEP: list[Unit] = [((4.0,), -1.0, 1.0), ((4.0,), -2.0, -1.0)]
 """0 up to a quarter, 1 from a half on: flat wherever a part is missing or there."""
 
-UNITS: dict[str, list[Unit]] = {
-    "and": [((1, 1), -1, 1)],
-    "or": [((1, 1), 0, 1), ((1, 1), -1, -1)],
-    "not": [((-1,), 1, 1)],
-    "xor": [((1, -1), 0, 1), ((-1, 1), 0, 1)],
-    "saturating": _STEP,
-    "shattered": [((1.0,), 0, 1), *_ZIGZAG],
-}
+UNITS: dict[str, list[Unit]] = {"and": [((1, 1), -1, 1)], "or": [((1, 1), 0, 1), ((1, 1), -1, -1)], "saturating": _STEP}
 LINEAR = (2.0, 1.0, -2.0)
 
 

@@ -144,10 +144,10 @@ class Chooser:
             except CODE_ERRORS as error:
                 self.left_out[name] = _reason(error)
         pass_seconds = 0.0
-        for name, chain in sorted(chains.items(), key=lambda item: item[1].passes_for(10)):
+        for name, chain in sorted(chains.items(), key=lambda item: item[1].passes):
             self.tell(f"trying {name}")
             try:
-                if not self._too_slow(name, pass_seconds * chain.passes_for(10)):
+                if not self._too_slow(name, pass_seconds * chain.passes):
                     passes, seconds = self.costs[chain.name] = self._cost(chain)
                     self._too_slow(name, seconds)
                     pass_seconds = seconds / passes if chain.needs_model and passes else pass_seconds

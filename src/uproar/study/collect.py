@@ -427,7 +427,7 @@ class _Setting:
             "task": task,
             "model": model,
             "estimator": chain.name,
-            "passes": chain.passes_for(len(self.bench.task.classes)),
+            "passes": chain.passes,
             "milliseconds_per_image": 1e3 * float(np.median(seconds)) if seconds else np.nan,
             "constant_maps": sum(f["constant"] for f in facts),
             "explained_images": sum(images),

@@ -323,7 +323,6 @@ def _family_jobs(
     which = f"{'cross-fitted ' * crossed}{'test images ' * test_only}{names} {fractions}"
     label = f"{place(bench.setting, seed)}/explain {which}"
     needs = train if any(chain.needs_model for chain in family) else ()
-    classes = len(bench.task.classes)
     jobs: list[Job] = []
     sharded = bool(bench.explainer.shards)
     for shard in bench.explainer.missing_shards(rankings, fractions, test_only) if sharded else (None,):
@@ -331,7 +330,7 @@ def _family_jobs(
         images = every if shard is None else len(shard)
         part = "" if shard is None else f" {shard}"
         first = (jobs[0].id,) if jobs and any(chain.prepares for chain in family) else ()
-        cost = images * (0.3 + max(chain.passes_for(classes) for chain in family))
+        cost = images * (0.3 + max(chain.passes for chain in family))
         job = Job(
             f"{label}{part}",
             "explain",
@@ -451,8 +450,7 @@ def _scored_together(bench: Bench, judging: Mapping[str, float]) -> list[list[Ch
 
 def _explaining(bench: Bench, family: Sequence[Chain]) -> float:
     """Passes forward and backward for the maps of an image under chains that share them."""
-    classes = len(bench.task.classes)
-    return max(0.0 if chain.is_direct else chain.passes_for(classes) for chain in family)
+    return max(0.0 if chain.is_direct else chain.passes for chain in family)
 
 
 def _judging(bench: Bench, scored: Sequence[ScoreCell]) -> float:

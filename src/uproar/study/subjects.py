@@ -110,14 +110,14 @@ Listener = Callable[[Piece, float, int], None]
 """A piece that is there now, the seconds it took, and how many images have all their maps."""
 
 
-def pieces_of(subject: Subject, chains: Sequence[Chain], store: Store, classes: int = 10) -> list[Piece]:
+def pieces_of(subject: Subject, chains: Sequence[Chain], store: Store) -> list[Piece]:
     """The pieces of all maps in the order they are made: images one after the other, each by all chains."""
     name, kind = subject.identity(), subject.output.kind
     other = {} if kind == "softmax" else {"output": kind}
     pixels: dict[tuple[int, int], str] = {}
     pieces = []
     for group in map(tuple, families(chains)):
-        passes = max(chain.passes_for(classes) for chain in group)
+        passes = max(chain.passes for chain in group)
         h, w = subject.x.shape[2:]
         size = int(max(1, min(CHUNK, PIECE // (h * w * max(passes, 25)))))
         for rows in spans(len(subject.x), size):
