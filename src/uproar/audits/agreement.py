@@ -1,7 +1,7 @@
 """Do metrics agree on what a good map is? (Vandersmissen and Oramas, sections 4.3 and 4.5)
 
-An audit that compares metrics needs the same images, estimators and replicates for all of them; what is not finished
-for all is left out and named. Higher is better for every metric here.
+Metrics are compared on the same images, estimators and replicates; what is not finished for all is left out and named.
+Higher is better for every metric here.
 """
 
 from __future__ import annotations
@@ -18,26 +18,15 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from uproar.audits.metric_pairs import OPPOSED, ValuesPerImage, both_ways, pairwise, per_estimator
-from uproar.audits.registry import (
-    OWN,
-    Evidence,
-    StudyEvidence,
-    Style,
-    audit,
-    conclude,
-    heat_map,
-    knows_truth,
-    unique_names,
-)
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, heat_map, knows_truth, unique_names
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import judges, metrics, read_metric, sign_of, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot
-from uproar.statistics.comparisons import corrected
-from uproar.statistics.correlation import concordance, krippendorff_alpha
-from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Interval, Measurements
+from uproar.statistics.comparisons import corrected, holm
+from uproar.statistics.correlation import concordance, row_correlations
+from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.intervals import Interval, Measurements, Numbers, crossed_mean
 from uproar.wording import counted
 
 if TYPE_CHECKING:
@@ -45,6 +34,28 @@ if TYPE_CHECKING:
 
 RESAMPLED = "resampled"
 """The response that holds a statistic of the data set for resamples of the images, the same for every estimator."""
+
+
+OPPOSED = -0.1
+"""Two metrics contradict each other where their mean rank correlation within images is significantly below this."""
+
+
+@dataclass(frozen=True)
+class ValuesPerImage:
+    """What several metrics say of the same images, estimators and replicates."""
+
+    metrics: tuple[str, ...]
+    estimators: tuple[str, ...]
+    """Without the baseline."""
+    seeds: tuple[int, ...]
+    values: Numbers
+    """(metrics, seeds, estimators, images); higher is better, NaN where not defined."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def images(self) -> int:
+        """How many test images there are."""
+        return int(self.values.shape[3])
 
 
 def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, images: int = 10) -> ValuesPerImage:
@@ -132,8 +143,6 @@ METRICS = (
     "increase_in_confidence",
 )
 POINTING = "pointing_game"
-CLEAN = "average_drop"
-"""The metric that also keeps the class's probability on the unchanged image."""
 
 JUDGES = "judges"
 
@@ -158,56 +167,63 @@ def _studies(study: Study, metrics: Sequence[str], replicates: int) -> Mapping[s
 def reliability(
     evidence: Evidence, *, metrics: tuple[str, ...] = METRICS, replicates: Annotated[int, Field(ge=1)] = 3
 ) -> Finding:
-    """Correlations of every two metrics over images and over estimators, and who contradicts whom about random."""
-    part = evidence[JUDGES]
+    """Rank correlations of every two metrics across estimators, and who contradicts whom about random."""
+    part, own = evidence[JUDGES], evidence[OWN]
     data = values_per_image(part, [name for name in part.study.metric_names if judges(name)], least=3)
-    clean = [name for name in data.metrics if read_metric(name).name == CLEAN]
-    before = [part.responses(clean[0], data.estimators[0], s)["before"] for s in data.seeds] if clean else None
-    pairs = pairwise(data, None if before is None else np.array(before))
-    levels = estimator_scores(part, data, evidence[OWN])
-    order = _orders(levels, _judging(evidence[OWN]))
-    by_judge = sides_of(part, data, evidence[OWN])
-    clashes = contradictions(by_judge)
+    pairs = pairwise(data)
+    levels = estimator_scores(part, data, own)
+    by_metric = sides_of(part, data, own)
+    clashes = contradictions(by_metric)
     opposed = pairs[pairs["opposed"]]
-
+    w, p = concordance(levels.to_numpy())
+    retrained = [name for name in levels.index if name in _judging(own)]
     return Finding(
-        conclude(misleads=len(opposed) + len(clashes) > 0, holds=order.p < 0.05),
-        _sentence(pairs, opposed, clashes, order, data),
-        plots=_plots(pairs, levels, opposed, order, data),
+        conclude(misleads=len(opposed) + len(clashes) > 0, holds=p < ALPHA),
+        _sentence(pairs, clashes, levels, len(retrained), w, p),
+        plots=_plots(pairs, levels, w),
         tables={
-            "every two metrics: correlation over images (mean over estimators), given the clean score, and "
-            "across the estimators of one image": pairs,
-            "the same over images, per estimator": per_estimator(data),
-            "estimators by judge (higher is better)": levels.rename_axis("judge").reset_index(),
-            "advantage over random by judge": by_judge,
+            "every two metrics: rank correlation across the estimators of one image": pairs,
+            "estimators by metric (higher is better)": levels.rename_axis("metric").reset_index(),
+            "advantage over random by metric": by_metric,
         },
         marks=_marks(clashes),
-        notes=(*data.notes, *_notes(data, order)),
+        notes=(
+            *data.notes,
+            f"Metrics are oriented so that higher is better; {len(data.estimators)} estimators beside random, "
+            f"{data.images} images, {len(data.seeds)} replicates.",
+            "Random itself is no part of the rankings: its last rank would make metrics agree. Only metrics of the "
+            "order of pixels are compared with random, since the values of uniform noise are unlike any map's.",
+            f"Two metrics contradict each other where their correlation within images is below {OPPOSED}, tested with "
+            "Holm's correction over all pairs; who is better or worse than random is tested with Holm's correction "
+            "over all metrics and estimators.",
+            *(["Metrics that retrain enter with their mean accuracy over fractions and replicates."] * bool(retrained)),
+        ),
     )
 
 
-@dataclass(frozen=True)
-class RankAgreement:
-    """How far the judges agree on the order of the estimators."""
+def pairwise(data: ValuesPerImage) -> pd.DataFrame:
+    """A row for every two metrics: the mean over images of their rank correlation across estimators.
 
-    w: float
-    """Kendall's W, and p of "each orders at random"."""
-    p: float
-    alpha: float
-    """Krippendorff's."""
-    judges: int
-    estimators: int
-    protocols: tuple[str, ...]
-
-
-# over estimators
+    Its interval has the variance between replicates and that between images. `opposed` says whether it is below −0.1,
+    with Holm's correction over all pairs (`p_opposed`).
+    """
+    rows = []
+    for i, j in itertools.combinations(range(len(data.metrics)), 2):
+        replicates = zip(data.values[i], data.values[j], strict=True)
+        within = crossed_mean(np.array([row_correlations(a.T, b.T) for a, b in replicates]))
+        names = {"metric": data.metrics[i], "other": data.metrics[j]}
+        ends = {"within_images": within.value, "within_low": within.low, "within_high": within.high}
+        rows.append({**names, **ends, "p_opposed": within.p_against(OPPOSED)})
+    table = pd.DataFrame(rows)
+    table["p_opposed"] = holm(table["p_opposed"])
+    return table.assign(opposed=(table["p_opposed"] <= ALPHA) & (table["within_images"] < OPPOSED))
 
 
 def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
-    """What every judge gives every estimator, higher is better: metrics, and the study's protocols.
+    """The score of every estimator by every metric, higher is better, also by those of the study that retrain.
 
-    A metric's number is its mean over replicates; a protocol's the mean accuracy over replicates and fractions, turned
-    round where lower is better. A judge that lacks an estimator is left out.
+    A metric's number is its mean over replicates; of one that retrains the mean accuracy over replicates and fractions,
+    with its sign changed where lower is better. A metric that lacks an estimator is left out.
     """
     rows = part.scores
     by_metric = rows.pivot_table(index="metric", columns="estimator", values="value")
@@ -223,24 +239,15 @@ def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEviden
             chain: float(table.to_numpy().mean()) if table.size else math.nan for chain, table in tables.items()
         }
         parts.append(protocol.direction * pd.DataFrame(accuracies, index=[name]))
-    return pd.concat(parts).dropna()
+    levels = pd.concat(parts).dropna()
+    if len(levels) < 2:
+        raise NotApplicable(f"{counted(len(levels), 'metric')} of all estimators; two are needed: run more")
+    return levels
 
 
 def _judging(own: StudyEvidence) -> list[str]:
     """Protocols of the study that may rank estimators."""
     return [p.name for p in own.study.protocol_list if p.judges] if own.study.protocols else []
-
-
-def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> RankAgreement:
-    if len(levels) < 2:
-        raise NotApplicable(f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols")
-    protocols = [name for name in levels.index if name in judging]
-    ranks = scipy.stats.rankdata(-levels.to_numpy(), axis=1)
-    w, p = concordance(levels.to_numpy())
-    return RankAgreement(w, p, krippendorff_alpha(ranks), len(levels), levels.shape[1], tuple(protocols))
-
-
-# against random
 
 
 def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
@@ -293,16 +300,14 @@ def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
 
 
 def _sentence(
-    pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: RankAgreement, data: ValuesPerImage
+    pairs: pd.DataFrame, clashes: pd.DataFrame, levels: pd.DataFrame, retrained: int, w: float, p: float
 ) -> str:
-    judges = f"{order.judges} judges"
-    if order.protocols:
-        judges += f" ({order.judges - len(order.protocols)} metrics, {len(order.protocols)} protocols)"
+    kinds = f" ({len(levels) - retrained} without retraining)" if retrained else ""
     text = (
-        f"{judges} order {order.estimators} estimators with Kendall's W = {order.w:.2f} "
-        f"(1: all alike; p = {order.p:.2g}) and Krippendorff's α = {order.alpha:.2f}"
+        f"{len(levels)} metrics{kinds} order {levels.shape[1]} estimators with Kendall's W = {w:.2f} "
+        f"(1: all alike; p = {p:.2g})"
     )
-    details = []
+    details, opposed = [], pairs[pairs["opposed"]]
     if len(opposed):
         worst = opposed.loc[opposed["within_images"].idxmin()]
         details.append(
@@ -312,69 +317,39 @@ def _sentence(
         )
     if len(clashes):
         first = clashes.iloc[0]
-        count = clashes["estimator"].nunique()
         details.append(
-            f"{count} of {len(data.estimators)} estimators are better than random by one and worse by another, "
-            f"e.g. {first['estimator']} by {first['better'].judge} and {first['worse'].judge}"
+            f"{clashes['estimator'].nunique()} of {levels.shape[1]} estimators are better than random by one and worse "
+            f"by another, e.g. {first['estimator']} by {first['better'].judge} and {first['worse'].judge}"
         )
     if not details:
-        details.append(
-            "no two of them contradict each other" + ("" if order.p < 0.05 else ", but their agreement may be chance")
-        )
+        chance = "" if p < ALPHA else ", but their agreement may be chance"
+        details.append(f"no two of them contradict each other{chance}")
     return f"{text}; {'; '.join(details)}."
 
 
-def _notes(data: ValuesPerImage, order: RankAgreement) -> list[str]:
-    notes = [
-        f"Metrics are turned so that higher is better; {len(data.estimators)} estimators beside random, "
-        f"{data.images} images, {len(data.seeds)} replicates. Spearman's correlation, point-biserial where one "
-        "metric is 0 or 1, Pearson's where both are.",
-        "Over images two metrics can correlate because some images are easy for both; within images, and given the "
-        "probability of the class on the unchanged image, that is taken out.",
-        "Random itself is no part of the rankings: its last place would make judges agree. Only metrics that go by the "
-        "order of pixels are asked who is better than random, since the values of uniform noise are unlike any map's.",
-        f"Two metrics contradict each other where their correlation within images is below {OPPOSED}, tested with "
-        "Holm's correction over all pairs; who is better or worse than random is tested with Holm's correction over "
-        "all metrics and estimators: asking many judges does not by itself produce a contradiction.",
-    ]
-    if order.protocols:
-        notes.append("Protocols enter with their mean accuracy over fractions and replicates.")
-    return notes
-
-
-def _plots(
-    pairs: pd.DataFrame, levels: pd.DataFrame, opposed: pd.DataFrame, order: RankAgreement, data: ValuesPerImage
-) -> tuple[Plot, ...]:
-    best = pairs.loc[pairs["within_images"].idxmax()] if pairs["within_images"].notna().any() else None
-    within = "Within an image, "
-    if best is None:
+def _plots(pairs: pd.DataFrame, levels: pd.DataFrame, w: float) -> tuple[Plot, ...]:
+    opposed, known = pairs[pairs["opposed"]], pairs.dropna(subset="within_images")
+    if known.empty:
         within = "No two metrics could be compared within an image"
     elif len(opposed):
         worst = opposed.loc[opposed["within_images"].idxmin()]
-        within += f"{worst['metric']} and {worst['other']} contradict each other ({worst['within_images']:.2f})"
+        within = f"{worst['metric']} and {worst['other']} contradict each other ({worst['within_images']:.2f})"
     else:
-        within += f"no two metrics contradict each other; {best['metric']} and {best['other']} agree most"
-    strongest = pairs.loc[pairs["over_images"].abs().idxmax()]
+        best = known.loc[known["within_images"].idxmax()]
+        within = f"No two metrics contradict each other; {best['metric']} and {best['other']} agree most"
+    readings = (
+        "Mean over images of the rank correlation of two metrics across estimators: 1 same order, −1 opposite.",
+        "Rank of each estimator (column) by each metric (row), 1 = best; columns of one colour mean agreement.",
+    )
+    names = list(dict.fromkeys([*pairs["metric"], *pairs["other"]]))
+    values = {frozenset(row[:2]): row[2] for row in pairs[["metric", "other", "within_images"]].to_numpy()}
+    cells = [(a, b, values.get(frozenset((a, b)), math.nan)) for b in names for a in names]
+    matrix = pd.DataFrame(cells, columns=["metric", "other", "correlation"])
     ranks = pd.DataFrame(scipy.stats.rankdata(-levels.to_numpy(), axis=1), index=levels.index, columns=levels.columns)
-    tidy = ranks.rename_axis("judge").reset_index().melt("judge", var_name="estimator", value_name="rank")
-    over = f"Over images, {strongest['metric']} and {strongest['other']} are tied most closely "
-    over += f"({strongest['over_images']:.2f})"
-    reading_within = (
-        "Mean over images of the rank correlation of two metrics across estimators: 1 same order, −1 opposite."
-    )
-    reading_over = (
-        "Correlation of two metrics over images, mean over estimators; negative: what one likes the other "
-        "dislikes. Easy images alone can make it large."
-    )
-    reading_ranks = (
-        "Place of each estimator (column) by each judge (row), 1 = best; columns of one colour mean agreement."
-    )
-    title = f"Judges order the estimators with Kendall's W = {order.w:.2f}"
-    pair = (("metric", "metric"), ("other", "metric"))
-    style: Style = {"value": "correlation", "diverging": True}
-    place = (("estimator", "estimator"), ("judge", "judge"))
+    tidy = ranks.rename_axis("metric").reset_index().melt("metric", var_name="estimator", value_name="rank")
+    axes = (("metric", "metric"), ("other", "metric")), (("estimator", "estimator"), ("metric", "metric"))
+    title = f"Metrics order the estimators with Kendall's W = {w:.2f}"
     return (
-        heat_map("reliability-within", within, reading_within, both_ways(pairs, "within_images"), *pair, **style),
-        heat_map("reliability-images", over, reading_over, both_ways(pairs, "over_images"), *pair, **style),
-        heat_map("reliability-ranks", title, reading_ranks, tidy, *place, value="rank"),
+        heat_map("reliability-within", within, readings[0], matrix, *axes[0], value="correlation", diverging=True),
+        heat_map("reliability-ranks", title, readings[1], tidy, *axes[1], value="rank"),
     )

@@ -1,6 +1,6 @@
-"""Correlations and agreement: of two columns, of every two, of rankings, with their intervals.
+"""Correlations and agreement: of two columns and of rankings, with their intervals.
 
-One rule for NaN throughout: a pair (or triple) with a NaN is left out, and a correlation is NaN where fewer than three
+One rule for NaN throughout: a pair with a NaN is left out, and a correlation is NaN where fewer than three
 are left or one side of these does not vary.
 """
 
@@ -50,56 +50,6 @@ def row_correlations(a: ArrayLike, b: ArrayLike, ranked: bool = True) -> Numbers
     with np.errstate(invalid="ignore", divide="ignore"):
         correlation = (left * right).sum(1) / np.sqrt((left**2).sum(1) * (right**2).sum(1))
     return np.where(varies, np.clip(correlation, -1, 1), np.nan)
-
-
-def partial_spearman(a: ArrayLike, b: ArrayLike, given: ArrayLike) -> float:
-    """Spearman's correlation of a and b with what the ranks of `given` explain taken out of both.
-
-    NaN also where `given` explains one of them completely.
-
-    >>> round(partial_spearman([1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, math.nan], [1, 3, 2, 5, 4, 6]), 3)
-    0.978
-    >>> partial_spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5], [1, 2, 3, 4, 5])
-    nan
-    """
-    columns = np.stack([np.asarray(column, dtype=float) for column in (a, b, given)])
-    x, y, z = columns[:, np.isfinite(columns).all(0)]
-    xy, xz, yz = spearman(x, y), spearman(x, z), spearman(y, z)
-    rest = (1 - xz**2) * (1 - yz**2)
-    return float((xy - xz * yz) / math.sqrt(rest)) if rest > 1e-12 else math.nan
-
-
-def association_matrix(columns: Numbers) -> Numbers:
-    """Spearman's correlation of every two columns of (..., n, k) values, (..., k, k); the diagonal is NaN.
-
-    Pearson's where one of the two has only 0 and 1 (point-biserial); a sign may have been turned.
-
-    >>> association_matrix(np.array([[1.0, 1, 0], [2, 4, 0], [3, 9, 1], [5, 16, 1]])).round(3)[0].tolist()
-    [nan, 1.0, 0.845]
-    """
-    import pandas as pd  # slow to load, and a worker process needs none
-
-    table = np.asarray(columns, dtype=float)
-    if table.ndim > 2 and not np.isfinite(table).all():
-        return np.array([association_matrix(part) for part in table])
-    binary = (np.isnan(table) | (table == 0) | (np.abs(table) == 1)).all(-2)
-    either = binary[..., :, None] | binary[..., None, :]
-    if np.isfinite(table).all():
-        ranked, plain = _correlations(scipy.stats.rankdata(table, axis=-2)), _correlations(table)
-    else:
-        frame = pd.DataFrame(table)
-        ranked, plain = (frame.corr(method, min_periods=FEW).to_numpy() for method in ("spearman", "pearson"))
-    diagonal = np.eye(table.shape[-1], dtype=bool)
-    return np.where(diagonal, np.nan, np.where(either, plain, ranked))
-
-
-def _correlations(table: Numbers) -> Numbers:
-    """Pearson's correlation of every two columns of (..., n, k) values; NaN where one does not vary."""
-    centred = table - table.mean(-2, keepdims=True)
-    size = np.sqrt((centred**2).sum(-2))
-    size[(np.ptp(table, axis=-2) == 0) | (table.shape[-2] < FEW)] = np.nan
-    products = np.swapaxes(centred, -1, -2) @ centred
-    return np.asarray(np.clip(products / (size[..., :, None] * size[..., None, :]), -1, 1))
 
 
 def correlation_interval(values: Numbers, ranked: bool = True) -> Interval:
@@ -181,29 +131,6 @@ def concordance(scores: ArrayLike, permutations: int = 2000) -> tuple[float, flo
     copies = np.broadcast_to(ranks, (permutations, *ranks.shape))
     by_chance = np.random.default_rng(0).permuted(copies, axis=2).sum(1).var(1)
     return float(w), float((1 + (by_chance >= ranks.sum(0).var() - 1e-9).sum()) / (1 + permutations))
-
-
-def krippendorff_alpha(ratings: ArrayLike) -> float:
-    """Krippendorff's alpha of (raters, units) ratings on an ordinal scale; NaN is a missing rating.
-
-    1 where raters agree, 0 where their ratings of one unit are as different as those of any two, below 0 where they
-    are more so.
-    """
-    table = np.asarray(ratings, dtype=float)
-    table = table[:, np.isfinite(table).sum(0) >= 2]
-    levels = np.unique(table[np.isfinite(table)])
-    if len(levels) < 2:
-        return math.nan
-    coincidences = np.zeros((len(levels), len(levels)))
-    for unit in table.T:
-        places = np.searchsorted(levels, unit[np.isfinite(unit)])
-        counts = np.bincount(places, minlength=len(levels)).astype(float)
-        coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(places) - 1)
-    totals = coincidences.sum(0)
-    below = np.cumsum(totals) - totals / 2
-    distance = (below[:, None] - below[None, :]) ** 2
-    expected = (np.outer(totals, totals) * distance).sum() / (totals.sum() - 1)
-    return float(1 - (coincidences * distance).sum() / expected)
 
 
 def area_under_roc(values: ArrayLike, positive: ArrayLike) -> Numbers:
