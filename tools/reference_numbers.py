@@ -85,8 +85,8 @@ CONVOLUTIONAL = {
     },
     "occlusion": "occlusion(window=4, stride=2, fill=mean, score=probability, overlap=mean)",
     "rise": "rise(masks=64, grid=4, p=0.5, boundary=clamp, fill=mean)",
-    "lime": "lime(patches=4, segments=patches, samples=64, width=0.25, ridge=1.0, fill=mean, score=probability)",
-    "kernel_shap": "kernel_shap(patches=4, segments=patches, samples=64, fill=mean, score=logit)",
+    "lime": "lime(patches=4, samples=64, width=0.25, ridge=1.0, fill=mean, score=probability)",
+    "kernel_shap": "kernel_shap(patches=4, samples=64, fill=mean, score=logit)",
     "sise": "sise(fusion=otsu, fill=mean)",
     "ada_sise": "ada_sise(fusion=otsu, fill=mean)",
     "extremal_perturbation": "extremal_perturbation(areas=[0.1, 0.3], iterations=10, rate=0.1, perturbation=blur, "

@@ -12,16 +12,7 @@ from torch import Tensor, nn
 
 from tests.estimators.perturbing import Linear, around, images
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators.perturbation import (
-    closeness,
-    coalitions,
-    kernel_shap,
-    lime,
-    patches,
-    ridge_effects,
-    segment,
-    superpixels,
-)
+from uproar.estimators.perturbation import closeness, coalitions, cut_in_patches, kernel_shap, lime, ridge_effects
 
 
 class Game(nn.Module):
@@ -45,13 +36,12 @@ def gained(model: Linear, x: Tensor, target: Tensor, mean: float) -> Tensor:
 # a linear model: each piece is worth exactly what its pixels add
 
 
-@pytest.mark.parametrize("segments", ["patches", "slic"])
 @pytest.mark.parametrize(("patches_", "samples"), [(2, 14), (4, 200)])
-def test_kernel_shap_of_a_linear_model_is_exact(segments, patches_, samples):
+def test_kernel_shap_of_a_linear_model_is_exact(patches_, samples):
     x, target, model = images(3, 2, 9, 8), torch.tensor([0, 2, 1]), Linear(2, 9, 8)
-    options = {"patches": patches_, "samples": samples, "segments": segments}
+    options = {"patches": patches_, "samples": samples}
     maps = kernel_shap(model, x, target, around(x, 0.3), **options)
-    pieces = segment(x, segments, patches_)
+    pieces = cut_in_patches(x, patches_).expand(len(x), 9, 8)
     worth = per_piece(gained(model, x, target, 0.3), pieces, patches_**2)
     expected = worth.gather(1, pieces.flatten(1)).view_as(maps)
     torch.testing.assert_close(maps, expected, atol=1e-4, rtol=0)
@@ -61,7 +51,7 @@ def test_lime_without_a_penalty_of_a_linear_model_is_exact():
     x, target, model = images(2, 1, 8, 8), torch.tensor([1, 2]), Linear(1, 8, 8)
     options = {"patches": 4, "samples": 100, "ridge": 0.0, "score": "logit"}
     maps = lime(model, x, target, around(x, 0.3), **options)
-    pieces = segment(x, "patches", 4)
+    pieces = cut_in_patches(x, 4).expand(len(x), *x.shape[2:])
     worth = per_piece(gained(model, x, target, 0.3), pieces, 16)
     expected = worth.gather(1, pieces.flatten(1)).view_as(maps)
     torch.testing.assert_close(maps, expected, atol=1e-4, rtol=0)
@@ -73,7 +63,7 @@ def test_lime_without_a_penalty_of_a_linear_model_is_exact():
 @pytest.mark.parametrize("score", ["logit", "probability"])
 def test_kernel_shap_of_all_sets_is_the_mean_contribution_over_all_orders(score):
     x, target, blank = images(2, 1, 4, 4), torch.tensor([0, 1]), 0.25
-    pieces = patches(4, 4, 2)
+    pieces = cut_in_patches(x, 2)
 
     def value(i: int, players: tuple[int, ...]) -> float:
         there = torch.isin(pieces, torch.tensor(players, dtype=torch.long))
@@ -96,7 +86,7 @@ def test_kernel_shap_of_drawn_sets_sums_to_the_whole_effect_and_comes_close():
     options = {"patches": 3, "score": "logit"}
     exact = kernel_shap(Game(), x, target, around(x, 0.2), samples=510, **options)
     drawn = kernel_shap(Game(), x, target, around(x, 0.2), samples=400, **options)
-    first = [(patches(8, 8, 3) == k).nonzero()[0] for k in range(9)]
+    first = [(cut_in_patches(x, 3) == k).nonzero()[0] for k in range(9)]
     values = torch.stack([drawn[:, 0, y, z] for y, z in first], 1)
     whole = Game()(x) - Game()(torch.full_like(x, 0.2))
     torch.testing.assert_close(values.sum(1), whole.gather(1, target[:, None])[:, 0])
@@ -159,21 +149,11 @@ def test_versions_closer_to_the_whole_image_count_more():
 
 
 def test_patches_are_as_equal_as_the_size_allows():
-    made = patches(7, 10, 3)
+    made = cut_in_patches(torch.zeros(1, 1, 7, 10), 3)
     assert made.unique().tolist() == list(range(9))
     rows, columns = made[:, 0] // 3, made[0] % 3
     assert sorted(torch.bincount(rows).tolist()) == [2, 2, 3]
     assert sorted(torch.bincount(columns).tolist()) == [3, 3, 4]
-
-
-def test_superpixels_follow_the_edge_that_patches_cut_across():
-    image = torch.zeros(3, 12, 12)
-    image[0, :, 5:] = 1
-    start = patches(12, 12, 2)
-    made = superpixels(image, start)
-    left, right = made[:, :5].unique().tolist(), made[:, 5:].unique().tolist()
-    assert not set(left) & set(right)
-    assert set(start[:, 5].tolist()) == set(start[:, 0].tolist())
 
 
 # bad input

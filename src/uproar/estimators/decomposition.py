@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.data.task import Split
-from uproar.errors import BadOption, BadShape, NotApplicable
+from uproar.errors import BadShape, NotApplicable
 from uproar.estimators.class_scores import (
     ONE_FACTOR,
     Interception,
@@ -355,33 +355,17 @@ class Epsilon:
 
 
 @dataclass(frozen=True)
-class AlphaBeta:
-    """α times in proportion to positive contributions, less β times in proportion to negative ones; α − β = 1.
-
-    With `bias`, its positive and negative parts take their own part. A unit without negative contributions passes on
-    its relevance once, not α times, so that the sum is kept.
-    """
+class Positive:
+    """In proportion to positive contributions, biases left out; a unit that has none keeps its relevance (z⁺)."""
 
     epsilon: float
-    beta: float = 0.0
-    bias: bool = True
 
     def __call__(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
-        if not self.beta:
-            return self._one_sign(op, a, r, 1)
-        beta = self.beta * (self._total(op, a, -1) < 0)
-        return self._one_sign(op, a, (1 + beta) * r, 1) - self._one_sign(op, a, beta * r, -1)
-
-    def _total(self, op: Affine, a: Tensor, sign: int) -> Tensor:
-        """The sum of all contributions of one sign."""
-        total = op.of(a.clamp_min(0), sign, self.bias)
-        # after a ReLU no input is negative, and half of the work can be left out
-        return total + op.of(a.clamp_max(0), -sign) if bool((a < 0).any()) else total
-
-    def _one_sign(self, op: Affine, a: Tensor, r: Tensor, sign: int) -> Tensor:
-        s = divided(r, self._total(op, a, sign), self.epsilon)
-        share = a.clamp_min(0) * op.back(a, s, sign)
-        return share + a.clamp_max(0) * op.back(a, s, -sign) if bool((a < 0).any()) else share
+        up, down = a.clamp_min(0), a.clamp_max(0)
+        if not bool((a < 0).any()):  # after a ReLU no input is negative, and half of the work can be left out
+            return up * op.back(a, divided(r, op.of(up, 1), self.epsilon), 1)
+        s = divided(r, op.of(up, 1) + op.of(down, -1), self.epsilon)
+        return up * op.back(a, s, 1) + down * op.back(a, s, -1)
 
     def terms(self, terms: Sequence[Tensor], r: Tensor) -> list[Tensor]:
         """Relevance of the terms of a sum: the positive ones share, or all where none is positive."""
@@ -390,21 +374,6 @@ class AlphaBeta:
         used = [torch.where(none, term, up) for term, up in zip(terms, positive, strict=True)]
         share = divided(r, sum(used[1:], used[0]), self.epsilon)
         return [term * share for term in used]
-
-
-@dataclass(frozen=True)
-class Box:
-    """In proportion to the distance from the worst pixel values possible, between `low` and `high` (z^B)."""
-
-    low: Tensor
-    high: Tensor
-    epsilon: float
-
-    def __call__(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
-        low, high = self.low.expand_as(a), self.high.expand_as(a)
-        z = op.of(a) - op.of(low, 1) - op.of(high, -1)
-        s = divided(r, z, self.epsilon)
-        return a * op.back(a, s) - low * op.back(a, s, 1) - high * op.back(a, s, -1)
 
 
 @dataclass(frozen=True)
@@ -487,8 +456,7 @@ def matrix_product(epsilon: float, func: Callable, args: tuple, kwargs: dict[str
     return with_backward(value, back, *args)
 
 
-Composite = Literal["epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"]
-First = Literal["same", "z-box"]
+Composite = Literal["epsilon-plus", "epsilon", "z-plus", "coherency"]
 
 _ACTIVATIONS = (
     *("celu", "elu", "gelu", "hardswish", "hardtanh", "leaky_relu", "mish"),
@@ -513,7 +481,6 @@ def lrp(
     target: Labels,
     *,
     composite: Composite = "epsilon-plus",
-    first: First = "same",
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> RawMaps:
     """Layer-wise relevance propagation.
@@ -521,37 +488,27 @@ def lrp(
     epsilon       every input in proportion to what it contributes to the sum; a bias keeps its own part
     z-plus        positive contributions only, biases left out; a unit that has none keeps its relevance
     epsilon-plus  epsilon in linear layers, z-plus elsewhere
-    alpha1-beta0  positive contributions only; a positive bias keeps its own part
-    alpha2-beta1  twice the positive less once the negative contributions
     coherency     the rules of released code, to compare with it (see `Coherency`)
 
-    `first="z-box"` uses in the first layer that pixels lie between black and white. With epsilon and epsilon-plus the
-    relevance starts as, and sums to, the score, less what biases keep; with the others it starts as 1, since a negative
-    score would turn their order around. A batch norm is merged with the layer before it, the terms of a sum share by
-    the same rule, and a normalisation of the pixels passes relevance unchanged. In transformers the rules of AttnLRP
-    hold: a layer norm passes relevance unchanged, both factors of a matrix product get half each, a softmax gives its
-    input gradient · input, so that part of the relevance of attention weights is lost.
+    With epsilon and epsilon-plus the relevance starts as, and sums to, the score, less what biases keep; with the
+    others it starts as 1, since a negative score would turn their order around. A batch norm is merged with the layer
+    before it, the terms of a sum share by the same rule, and a normalisation of the pixels passes relevance unchanged.
+    In transformers the rules of AttnLRP hold: a layer norm passes relevance unchanged, both factors of a matrix product
+    get half each, a softmax gives its input gradient · input, so that part of the relevance of attention weights is
+    lost.
     """
-    if composite == "coherency" and first != "same":
-        raise BadOption("lrp: the coherency composite has its own rule for the first layer; leave first= out.")
-    n = len(x)
-    images, classes = x, target
-    if first == "z-box":
-        # two more rows, black and white, show what bounds the pixels have where they meet the first layer
-        images = torch.cat([x, torch.zeros_like(x[:1]), torch.ones_like(x[:1])])
-        classes = torch.cat([target, target[:1], target[:1]])
-    images = images.detach().clone(memory_format=torch.channels_last).requires_grad_()
-    scores = _Relevance(composite, first, epsilon, len(images)).scores(model, images, classes)
+    images = x.detach().clone(memory_format=torch.channels_last).requires_grad_()
+    scores = _Relevance(composite, epsilon).scores(model, images, target)
     start = torch.zeros_like(scores)
-    start[:n] = scores[:n].detach() if composite in ("epsilon", "epsilon-plus") else 1.0
+    start[:] = scores.detach() if composite in ("epsilon", "epsilon-plus") else 1.0
     (relevance,) = torch.autograd.grad(scores, images, start)
-    return relevance[:n].contiguous()
+    return relevance.contiguous()
 
 
 class _Relevance(Interception):
     """A model whose backward pass carries relevance instead of gradients."""
 
-    def __init__(self, composite: Composite, first: First, epsilon: float, rows: int) -> None:
+    def __init__(self, composite: Composite, epsilon: float) -> None:
         rules: dict[str, Callable] = dict.fromkeys(_ACTIVATIONS, self._activation)
         rules |= dict.fromkeys(("conv1d", "conv2d", "conv3d"), functools.partial(self._weighted, False))
         rules |= dict.fromkeys(("avg_pool2d", "adaptive_avg_pool2d", "mean", "sum"), self._pooling)
@@ -563,18 +520,16 @@ class _Relevance(Interception):
             rules |= {"softmax": softmax, "layer_norm": layer_norm}
             rules |= dict.fromkeys(("matmul", "__matmul", "bmm"), product)
         super().__init__("lrp", rules, _MAXIMA)
-        self.composite, self.first, self.epsilon, self.rows = composite, first, epsilon, rows
-        proportional, positive = Epsilon(epsilon), AlphaBeta(epsilon, bias=False)
+        self.composite, self.epsilon = composite, epsilon
+        proportional, positive = Epsilon(epsilon), Positive(epsilon)
         by_composite: dict[str, tuple[Any, Any]] = {
             "epsilon": (proportional, proportional),
             "z-plus": (positive, positive),
             "epsilon-plus": (proportional, positive),
-            "alpha1-beta0": (AlphaBeta(epsilon),) * 2,
-            "alpha2-beta1": (AlphaBeta(epsilon, beta=1.0),) * 2,
             "coherency": (Coherency(),) * 2,
         }
         self.dense, self.rule = by_composite[composite]
-        self.own_first, self.firsts = first == "z-box" or composite == "coherency", 0
+        self.firsts = 0
         # the ways back of steps that only normalise pixels
         self.steps: set[Callable] = set()
         # what made an output: its input, the operation, and whether that is a linear layer
@@ -587,7 +542,7 @@ class _Relevance(Interception):
             # ways back know this object: tensors kept here would keep their graph, and that this object, for ever
             self.made.clear()
             self.steps.clear()
-        if self.own_first and not self.firsts:
+        if self.composite == "coherency" and not self.firsts:
             raise NotApplicable(
                 "lrp has a rule of its own for the first layer here, but the pixels of this model do not go "
                 "into a convolution or linear layer as they are"
@@ -612,17 +567,10 @@ class _Relevance(Interception):
     def _affine(self, op: Affine, a: Tensor, value: Tensor, dense: bool) -> Tensor:
         rule: Callable = self.dense if dense else self.rule
         values = a.detach()
-        if self.own_first and self._is_pixels(a):
+        if self.composite == "coherency" and self._is_pixels(a):
             self.firsts += 1
-            rule = self._box(values) if self.first == "z-box" else Coherency(first=True)
+            rule = Coherency(first=True)
         return with_backward(value, lambda r: (rule(op, values, r),), a)
-
-    def _box(self, values: Tensor) -> Box:
-        """The first layer's rule, with bounds from the last two rows: what black and white became."""
-        if len(values) != self.rows:
-            raise NotApplicable("lrp needs one row per image in the first layer for first=z-box")
-        black, white = values[-2:-1], values[-1:]
-        return Box(torch.minimum(black, white), torch.maximum(black, white), self.epsilon)
 
     def _batch_norm(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         """Scale and shift of each channel, in one with the layer before."""

@@ -350,7 +350,6 @@ def otsu(values: Float[Tensor, "n v"], among: Bool[Tensor, "n v"] | None = None)
 # Linear models of the score as a function of which pieces of the image are there: LIME and Kernel SHAP.
 
 
-Segments = Literal["patches", "slic"]
 Side = Annotated[int, Field(ge=2)]
 Samples = Annotated[int, Field(ge=1, le=100_000)]
 Present = Float[Tensor, "s k"]
@@ -371,7 +370,6 @@ def lime(
     context: Context,
     *,
     patches: Side | None = None,
-    segments: Segments = "patches",
     samples: Samples = 500,
     width: Annotated[float, Field(gt=0)] = 0.25,
     ridge: Annotated[float, Field(ge=0)] = 1.0,
@@ -389,10 +387,10 @@ def lime(
     present = (torch.rand(samples, side * side, generator=source) < 0.5).double()
     present[0] = 1
     effects = ridge_effects(present, closeness(present, width), ridge)
-    pieces = segment(x, segments, side)
+    pieces = cut_in_patches(x, side)
     blank = baseline_image(x, fill, context)
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
-    return spread_over_pieces(pieces, scores @ effects.to(scores)).to(x)
+    return (scores @ effects.to(scores))[:, None, pieces].to(x)
 
 
 def _shap_passes(samples: int = 500, patches: int | None = None, **_) -> float:
@@ -414,7 +412,6 @@ def kernel_shap(
     context: Context,
     *,
     patches: Side | None = None,
-    segments: Segments = "patches",
     samples: Samples = 500,
     fill: Baseline = "mean",
     score: Score = "logit",
@@ -427,13 +424,13 @@ def kernel_shap(
     side = patches or max(2, min(7, min(x.shape[2:]) // 2, math.isqrt(samples // 4)))
     present, weights = coalitions(side * side, samples, context.draws.seed)
     effects, rest = shapley_effects(present, weights)
-    pieces = segment(x, segments, side)
+    pieces = cut_in_patches(x, side)
     blank = baseline_image(x, fill, context).contiguous()
     empty = target_scores(model, blank, target, score)[:, None]
     whole = target_scores(model, x, target, score)[:, None]
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
     values = (scores - empty) @ effects.to(scores) + (whole - empty) * rest.to(whole)
-    return spread_over_pieces(pieces, values).to(x)
+    return values[:, None, pieces].to(x)
 
 
 def scores_of_presence(
@@ -441,22 +438,17 @@ def scores_of_presence(
     x: Images,
     target: Labels,
     blank: Images,
-    pieces: Int[Tensor, "n h w"],
+    pieces: Int[Tensor, "h w"],
     present: Present,
     score: Score,
 ) -> Float[Tensor, "n s"]:
     """Target scores of every image with only the pieces that are there."""
 
     def versions(first: int, last: int) -> Tensor:
-        there = present[first:last].bool().to(x.device)[:, pieces].movedim(1, 0)
-        return torch.where(there[:, :, None], x[:, None], blank[:, None])
+        shown = present[first:last].bool().to(x.device)[:, pieces]
+        return torch.where(shown[None, :, None], x[:, None], blank[:, None])
 
     return scores_of_versions(model, x, target, score, len(present), versions)
-
-
-def spread_over_pieces(pieces: Int[Tensor, "n h w"], values: Float[Tensor, "n k"]) -> Float[Tensor, "n 1 h w"]:
-    """Each pixel with the value of its piece."""
-    return values.gather(1, pieces.flatten(1)).view_as(pieces)[:, None]
 
 
 def closeness(present: Present, width: float) -> Float[Tensor, " s"]:
@@ -512,40 +504,10 @@ def _inverse(normal: Float[Tensor, "k k"], present: Present) -> Float[Tensor, "k
     return torch.cholesky_inverse(factor) / normal.diagonal().max()
 
 
-def segment(x: Images, kind: Segments, side: int) -> Int[Tensor, "n h w"]:
-    """The number of each pixel's piece, 0 .. side² − 1, for every image on its own."""
+def cut_in_patches(x: Images, side: int) -> Int[Tensor, "h w"]:
+    """The number of each pixel's piece: `side` × `side` rectangles, as equal as the size allows, row by row."""
     h, w = x.shape[2:]
     if side > min(h, w):
         raise NotApplicable(f"images of {h}×{w} pixels cannot be cut into {side}×{side} pieces")
-    squares = patches(h, w, side).to(x.device)
-    if kind == "patches":
-        return squares.expand(len(x), h, w)
-    return torch.stack([superpixels(image, squares) for image in x])
-
-
-def patches(h: int, w: int, side: int) -> Int[Tensor, "{h} {w}"]:
-    """`side` × `side` rectangles, as equal as the size allows, numbered row by row."""
     rows, columns = torch.arange(h) * side // h, torch.arange(w) * side // w
-    return rows[:, None] * side + columns
-
-
-def superpixels(
-    image: Float[Tensor, "c h w"], start: Int[Tensor, "h w"], compactness: float = 0.1, rounds: int = 10
-) -> Int[Tensor, "h w"]:
-    """Pieces of similar colour and place: k-means on both, as in SLIC, from the pieces given.
-
-    A distance of one piece counts as much as a difference of `compactness` in colour, on the scale [0, 1]. Pieces need
-    not be connected, and a number may be left without pixels.
-    """
-    c, h, w = image.shape
-    many = int(start.max()) + 1
-    cell = (h * w / many) ** 0.5
-    places = torch.cartesian_prod(torch.arange(h), torch.arange(w)).to(image) * (compactness / cell)
-    points = torch.cat([image.flatten(1).T, places], 1).double()
-    label, centres = start.flatten(), points.new_zeros(many, c + 2)
-    for _ in range(rounds):
-        count = torch.bincount(label, minlength=many)[:, None]
-        sums = torch.zeros_like(centres).index_add_(0, label, points)
-        centres = torch.where(count > 0, sums / count.clamp_min(1), centres)
-        label = torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)
-    return label.view(h, w)
+    return (rows[:, None] * side + columns).to(x.device)
