@@ -163,7 +163,7 @@ class StoreContent:
         if self.unreadable:
             return
         self.removable = dict(inventory.leftovers)
-        needs = [required_results(study, self.store) for study in self.studies]
+        needs = [required_results(study) for study in self.studies]
         for item, size in inventory.items.items():
             if not any(item in need for need in needs) if needs else maps:
                 self.removable[self.store.name(*item)] = size

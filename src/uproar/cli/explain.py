@@ -149,7 +149,7 @@ def explained(
     with assuming_output(kind):
         layers = {name: ", ".join(each) for name, each in chosen_layers(subject.model, subject.x, chains).items()}
     if out is not None:
-        classes = () if images.bench is None else images.bench.task.classes
+        classes = () if images.setting is None else images.setting.data.task.classes
         predictions = predictions_of(outputs[:SHOWN], subject.target.numpy()[:SHOWN], kind, classes)
         captions = [f"{title}\n{each.words}" for title, each in zip(images.titles, predictions, strict=False)]
         few = {name: a[:SHOWN].numpy() for name, a in maps.items()}

@@ -87,7 +87,7 @@ class Network:
         from uproar.study.subjects import draws_weights, subject_of_images, untrained_note
 
         output: Any = self.answers
-        if images.bench is not None:
+        if images.setting is not None:
             epochs = watch.counting("epochs", f"training {self.model} on {images.source}")
             return subject_of_images(images, self.model, self.weights, target, self.seed, epochs, output)
         watch.say(f"loading {self.model}")

@@ -47,16 +47,18 @@ if TYPE_CHECKING:
     from uproar.study.spec import Study
 
 JOBS = {
-    "train": "train a network",
-    "fine-tune": "fine-tune a network",
-    "explain": "compute maps",
+    "base_model": "train a network",
+    "prepared_state": "prepare estimators",
+    "ranking": "compute maps",
     "evaluator": "train evaluators",
-    "judge": "score by an evaluator",
-    "retrain": "retrain (ROAR, KAR)",
-    "evaluate": "test without retraining",
-    "score": "score by other metrics",
+    "evaluation": "evaluate methods",
+    "retrained": "retrain (ROAR, KAR)",
+    "without_retraining": "test without retraining",
+    "fine_tuned": "fine-tune a network",
+    "metric_of_maps": "score by other metrics",
+    "trials": "simulate",
 }
-"""What jobs do, by kind."""
+"""What jobs do, by step."""
 DryRun = Annotated[bool, flag("--dry-run", "Only say what would run and how long it takes")]
 
 
@@ -182,10 +184,8 @@ def print_plan(study: Study, root: str, jobs: int | None) -> int:
     from uproar.store import Store
     from uproar.study.cost_estimate import estimate
     from uproar.study.executors import workers
-    from uproar.study.grid import check_fractions
 
     count = workers(jobs, study.device)
-    check_fractions(study, Store(root).root)
     with watched("planning and measuring the networks"):
         cost = estimate(study, Store(root), count)
     shown = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
@@ -194,7 +194,9 @@ def print_plan(study: Study, root: str, jobs: int | None) -> int:
     output.print(shown)
     todo = cost.cells - cost.cached - cost.skipped
     beside = " (audits not counted)" if study.audits else ""
-    output.print(f"{cost.cells} cells{beside}: {cost.cached} in the store, {cost.skipped} do not apply, {todo} to do.")
+    output.print(
+        f"{cost.cells} results{beside}: {cost.cached} in the store, {cost.skipped} do not apply, {todo} to do."
+    )
     output.print(f"{about(cost.seconds).capitalize()} with {counted(count, 'process', 'processes')}.")
     kinds = [{"kind": kind, "jobs": number, "seconds": seconds} for kind, (number, seconds) in cost.jobs.items()]
     add_to_json(study=study.name, **{**asdict(cost), "jobs": kinds})
@@ -253,7 +255,7 @@ def run_and_report(
     note(*results.notices)
     print_results(results)
     failed = status_count(results, "failed")
-    output.print(f"{total} cells, {f'{failed} failed' if failed else f'{new} of them new'}, in {duration(spent)}.")
+    output.print(f"{total} results, {f'{failed} failed' if failed else f'{new} of them new'}, in {duration(spent)}.")
     if shown:
         output.print(f"{shown.place}: [bold]{', '.join(str(folder / name) for name in drawn)}[/]", soft_wrap=True)
         add_to_json(exhibit={"paper": shown.paper, "place": shown.place, "files": drawn})

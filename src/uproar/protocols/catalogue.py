@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 from uproar.errors import BadInput, BadOption, unknown
 from uproar.expression import Call, parse
@@ -21,45 +19,6 @@ _ROAR = partial(Protocol, "roar", False, True)
 _KAR = partial(Protocol, "kar", True, True)
 _DECOUPLED = partial(Protocol, "decoupled", False, True, train=_PERMUTED)
 
-
-def _evaluators() -> Iterator[Protocol]:
-    """The protocols that ask the evaluator: both targets, both directions, own masks and their control."""
-    targets: tuple[tuple[Literal["label", "answer"], str, str], ...] = (
-        ("label", "", "the class"),
-        ("answer", "model", "the class that the explained network sees"),
-    )
-    for (target, word, asked), keeps in itertools.product(targets, (False, True)):
-        for masks, whose in _WHOSE.items():
-            parts = (word, "keep" * keeps, "" if masks == "own" else masks)
-            first = not keeps and masks == "own"
-            yield Protocol(
-                "evaluator",
-                keeps,
-                False,
-                f"{'keep only' if keeps else 'remove'} the most important pixels in test, ask one network that was "
-                f"trained with masks independent of the image for {asked}; {whose}",
-                ":".join(part for part in parts if part),
-                test=Masks(masks),
-                sees="both",
-                judges=masks == "own",
-                evaluator=True,
-                target=target,
-                brings=tuple(
-                    ":".join(part for part in ("evaluator", word, *more) if part)
-                    for more in (("keep",), ("shifted",), ("keep", "shifted"))
-                )
-                if first
-                else (),
-            )
-
-
-SCORED = ("own", "shifted")
-"""The assignments of masks that the score of an evaluator compares."""
-
-_WHOSE: dict[Literal["own", "shifted"], str] = {
-    "own": "each image's own mask",
-    "shifted": "its own mask moved to another place: the control of the evaluator's score",
-}
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
@@ -124,28 +83,20 @@ PROTOCOLS: dict[str, Protocol] = {
             noise=NOISE,
             judges=False,
         ),
-        *_evaluators(),
     )
 }
 
 
-def evaluator_protocol(target: str, keeps: bool, masks: str = "own") -> Protocol:
-    """The protocol that asks the evaluator for a target, in one direction, with some assignment of masks."""
-    wanted = (target, keeps, masks)
-    known = (p for p in PROTOCOLS.values() if p.evaluator)
-    return next(p for p in known if (p.target, p.keeps, p.test.of) == wanted)
+def tests_of(protocol: Protocol) -> list[str]:
+    """Whose masks test images may have, so that one training, and one set of maps, serve several protocols.
 
-
-def scored_together(protocol: Protocol) -> list[Protocol]:
-    """The tests of an evaluator whose differences are its score, in both directions; of other protocols none."""
-    if not protocol.evaluator:
-        return []
-    return [evaluator_protocol(protocol.target, keeps, masks) for masks in SCORED for keeps in (False, True)]
-
-
-def first_of_family(protocol: Protocol) -> Protocol:
-    """The protocol that brings an evaluator's other direction and controls; of any other protocol, itself."""
-    return evaluator_protocol(protocol.target, False) if protocol.evaluator else protocol
+    >>> tests_of(PROTOCOLS["roar"]), tests_of(PROTOCOLS["decoupled"])
+    (['own', 'none'], ['own', 'permuted', 'class'])
+    """
+    if not protocol.retrains:
+        return [protocol.test.of]
+    alike = (p for p in (protocol, *PROTOCOLS.values()) if p.retrains and p.network == protocol.network)
+    return list(dict.fromkeys(p.test.of for p in alike if p.test.by == protocol.test.by))
 
 
 def protocol_named(name: str) -> Protocol:

@@ -26,7 +26,7 @@ def mask_donors(split: Split, masks: Masks, seed: int) -> Tensor | None:
     Every mask is given exactly once, so that the masks as a whole are the same as before, and to another image than its
     own, except that of a class's only image.
     """
-    if masks.of in ("own", "shifted", "none"):
+    if masks.of in ("own", "none"):
         return None
     if masks.of == "class" and split.kind != "softmax":
         raise NotApplicable(f"masks of the same class need one class per image, and {split.name} has none")

@@ -23,9 +23,8 @@ from uproar.types import KINDS, Images, Kind
 class Masks:
     """Which masks are assigned to the images of a split."""
 
-    of: Literal["own", "permuted", "class", "shifted", "none"] = "own"
-    """The donor: the image itself; another image; one of the same class; the image itself, but its mask moved to
-    another place; none: nothing is removed."""
+    of: Literal["own", "permuted", "class", "none"] = "own"
+    """The donor: the image itself; another image; one of the same class; none: nothing is removed."""
     by: Literal["replicate", "other", "cross-fitted"] = "replicate"
     """The base model explained: the replicate's; that of another replicate; one that was not trained on the image."""
 
@@ -61,13 +60,6 @@ class Protocol:
     """Whether estimators may be ranked by it. False: a diagnosis, a control or a baseline of another protocol."""
     without_retraining: str | None = None
     """The protocol that tests the original network with the same images, where there is one."""
-    evaluator: bool = False
-    """Whether one network per replicate, trained with masks that are independent of the image, answers for all
-    estimators and fractions (`protocols/evaluator.py`)."""
-    target: Literal["label", "answer"] = "label"
-    """What an evaluator is asked for: the image's class, or the class that the explained network sees in it."""
-    brings: tuple[str, ...] = ()
-    """Protocols that a study runs with this one: its other direction and its control."""
     changes: Change | None = None
     """What a protocol of the user shows of images whose removed pixels are filled; None: just that."""
     code: str = ""
@@ -83,8 +75,6 @@ class Protocol:
         """The name in a sentence: ROAR, KAR without retraining, ROAR (mask); that of a user's protocol as it is."""
         if self.changes is not None:
             return self.name
-        if self.evaluator:
-            return self.name
         base = self.family.upper()
         if not self.retrains:
             return f"{base} without retraining"
@@ -94,7 +84,7 @@ class Protocol:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of tasks that it serves: those with one class per image, where it compares or predicts classes."""
         by_class = "class" in (self.train.of, self.test.of)
-        return ("softmax",) if by_class or self.evaluator else KINDS
+        return ("softmax",) if by_class else KINDS
 
     @property
     def higher_is_better(self) -> bool:
@@ -123,7 +113,7 @@ class Protocol:
         It is `nothing_removed`, unless something else than removal changes what the network sees or learns. The result
         is that of the base model, one for all estimators; at every other fraction each estimator has its own.
         """
-        other = self.noise is not None or self.changes is not None or self.evaluator
+        other = self.noise is not None or self.changes is not None
         return None if self.sees != "pixels" or self.learns != "class" or other else self.nothing_removed
 
     @property
@@ -133,12 +123,8 @@ class Protocol:
 
     @property
     def true_to(self) -> Literal["data", "model"]:
-        """Which question it answers: what can still be known of the class (data), or what the original network uses.
-
-        An evaluator answers for the model where it was trained on the answers of the explained network.
-        """
-        about_labels = self.retrains or (self.evaluator and self.target == "label")
-        return "data" if about_labels else "model"
+        """Which question it answers: what can still be known of the class (data), or what the original network uses."""
+        return "data" if self.retrains else "model"
 
     @property
     def training(self) -> dict[str, Any]:

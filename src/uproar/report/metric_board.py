@@ -76,7 +76,7 @@ def _main(every: Sequence[JudgeRecovery]) -> list[str]:
 def range_used(one: JudgeRecovery) -> str:
     """The part of its range that a judge uses for a known order: a share, or a size where the range has no end."""
     if one.judge in PROTOCOLS:
-        return f"{one.spread:.2f}{' bits' * PROTOCOLS[one.judge].evaluator}"
+        return f"{one.spread:.2f}"
     facts = metrics[one.judge.partition("(")[0]].facts
     whole = facts["high"] - facts["low"]
     return f"{one.spread / whole:.2f}" if math.isfinite(whole) else f"{one.spread:.2g} of ∞"
@@ -93,7 +93,7 @@ def _needs(images: float) -> str:
 def _trainings(one: JudgeRecovery) -> str:
     """Replicates that a judge which trains needs; nothing is trained for the others."""
     protocol = PROTOCOLS.get(one.judge)
-    if protocol is None or not (protocol.retrains or protocol.evaluator) or math.isnan(one.replicates):
+    if protocol is None or not protocol.retrains or math.isnan(one.replicates):
         return "–"
     return f"{math.ceil(one.replicates)}" if one.replicates < MOST_REPLICATES else "∞"
 

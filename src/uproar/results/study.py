@@ -224,11 +224,9 @@ class Results:
         as the metric counts; what was skipped, failed or is missing has a row with its reason.
         """
         names = {"protocol": "metric", "estimator": "method", "seed": "replicate", "accuracy": "value"}
-        by_score = self.cells["protocol"].map({n: p.evaluator for n, p in self.protocols.items()}).astype(bool)
-        cells = self.cells[~(by_score & (self.cells["status"] == "done"))]
         means = [facts_of(name).get("statistic") is None for name in self.scores["metric"]]
         scores = self.scores[~(self.scores["status"].eq("done") & np.array(means, dtype=bool))]
-        rows = [cells.rename(columns=names), scores.rename(columns=names)]
+        rows = [self.cells.rename(columns=names), scores.rename(columns=names)]
         rows.append(self.image_scores.rename(columns=names).assign(status="done"))
         seeds = dict(enumerate(self.study.get("seeds") or ()))
         for view in self.views:
@@ -580,7 +578,7 @@ class StudyView:
         frames = {}
         for name in self.protocols:
             protocol = self.results.protocols[name]
-            if protocol.judges and not protocol.evaluator and name not in self.remarks:
+            if protocol.judges and name not in self.remarks:
                 frame = analyse(self.curves(name), protocol.higher_is_better)
                 if len(frame):
                     frames[name] = self._placed(frame, name)

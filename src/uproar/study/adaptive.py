@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from uproar.models import ModelSpec
-from uproar.protocols import Protocol
+from uproar.protocols import protocol_named
 from uproar.results.study import Results
 from uproar.statistics.comparisons import undecided_estimators
 from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
 from uproar.store import Store
 from uproar.study.collect import collect
-from uproar.study.settings import Setting
-from uproar.study.spec import Study
+from uproar.study.grid import Setting, settings_of
+from uproar.study.spec import EVALUATORS, Study
 
 
 def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
@@ -29,22 +28,22 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
         results = _results(study, before, store) if before else None
         before = n
         parts = [
-            (setting, protocol, names)
-            for setting in Setting.all_of(study)
-            for protocol in study.protocol_list
-            if (names := _undecided(study, setting, protocol, results))
+            (setting, metric, names)
+            for setting in settings_of(study)
+            for metric in study.protocols
+            if (names := _undecided(study, setting, metric, results))
         ]
         if not parts:
             return
-        for setting, protocol, names in parts:
+        for setting, metric, names in parts:
             several = len(study.tasks) * len(study.models) > 1
-            where = f"{setting.task}, {setting.model}, " if several else ""
+            where = f"{setting.task_name}, {setting.model_name}, " if several else ""
             yield (
-                f"interim analysis at {n} replicates: {where}{protocol.name}",
+                f"interim analysis at {n} replicates: {where}{metric}",
                 study.with_changes(
-                    tasks=(setting.task,),
-                    models=(setting.model,),
-                    protocols=(protocol.name,),
+                    tasks=(setting.task_name,),
+                    models=(setting.model_name,),
+                    protocols=(metric,),
                     estimators=names,
                     random_rankings=len(study.baseline_chains),
                     seeds=study.seeds[:n],
@@ -55,19 +54,19 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
             )
 
 
-def _undecided(study: Study, setting: Setting, protocol: Protocol, results: Results | None) -> list[str]:
-    """The estimators of a task, model and protocol without a decided verdict; all before the first analysis.
+def _undecided(study: Study, setting: Setting, metric: str, results: Results | None) -> list[str]:
+    """The estimators of a task, model and metric without a decided verdict; all before the first analysis.
 
-    An evaluator decides by its score, for which it needs all its protocols, and beside the methods that are open the
-    rankings that these are compared with.
+    An evaluator needs beside the methods that are open the rankings that these are compared with.
     """
     names = [chain.name for chain in study.chains]
     if results is None:
         return names
-    view = results.view(setting.task, ModelSpec.of(setting.model).name)
-    if not protocol.evaluator:
-        return undecided_estimators(view.verdicts[protocol.name]) if protocol.name in view.verdicts else names
-    scores = view.evaluators.get(protocol.target)
+    view = results.view(*setting.place)
+    if metric not in EVALUATORS:
+        name = protocol_named(metric).name
+        return undecided_estimators(view.verdicts[name]) if name in view.verdicts else names
+    scores = view.evaluators.get(EVALUATORS[metric])
     if scores is None or scores.verdicts.empty:
         return names
     decided = set(scores.verdicts["estimator"]) - set(undecided_estimators(scores.verdicts))

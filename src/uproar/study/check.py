@@ -21,7 +21,8 @@ from uproar.paths import write_file
 from uproar.protocols import PROTOCOLS
 from uproar.results.recovery import COLUMNS, MATTER, JudgeRecovery, judge_recovery
 from uproar.statistics.recovery import Recovery
-from uproar.study.cell import Cell, Done, Failed, ScoreCell
+from uproar.study.graph import Failed
+from uproar.study.grid import cells_of, settings_of
 from uproar.study.judge_suite import (
     KNOWN,
     ORDERS,
@@ -42,6 +43,7 @@ from uproar.study.judge_suite import (
 )
 from uproar.study.progress import Listener, Progress
 from uproar.study.run import run_study
+from uproar.study.spec import EVALUATORS, Study
 
 STORE = "runs/check/store"
 
@@ -73,7 +75,7 @@ def check(
 def _is_estimator(what: str | Callable[..., Any]) -> bool:
     """Whether a name or a function is that of an estimator rather than of a metric."""
     if isinstance(what, str):
-        return what not in PROTOCOLS and (":" in what or parse(what).name not in metrics)
+        return what not in PROTOCOLS and what not in EVALUATORS and (":" in what or parse(what).name not in metrics)
     required = [p for p in inspect.signature(what).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     return len(required) > 2
 
@@ -127,15 +129,16 @@ class Problems:
         self.skipped: dict[str, str] = {}
         """By judge, why it first was not applicable."""
 
-    def add(self, progress: Progress, judges: Sequence[str]) -> None:
+    def add(self, study: Study, progress: Progress, judges: Sequence[str]) -> None:
         """Keep how the questions to some judges ended that have no answer."""
         asked = {str(read_metric(with_suite_options(name))): name for name in judges if name not in PROTOCOLS}
-        for unit, outcome in progress.outcomes.items():
-            name = unit.protocol if isinstance(unit, Cell) else ""
-            own = asked.get(str(read_metric(unit.metric)), "") if isinstance(unit, ScoreCell) else name
-            if own in judges and not isinstance(outcome, Done):
-                kept = self.failed if isinstance(outcome, Failed) else self.skipped
-                kept.setdefault(own, outcome.reason.rstrip("."))
+        for setting in settings_of(study):
+            for cell in cells_of(study, setting):
+                outcome = None if cell.result is None else progress.outcomes.get(cell.result.key)
+                name = asked.get(cell.metric, cell.metric)
+                if name in judges and outcome is not None:
+                    kept = self.failed if isinstance(outcome, Failed) else self.skipped
+                    kept.setdefault(name, outcome.reason.rstrip("."))
 
     def said(self, table: pd.DataFrame, judges: Sequence[str], say: Callable[[str], None]) -> pd.DataFrame:
         """The table without judges that have no value at all, their reasons told; an error where none is left."""
@@ -174,7 +177,7 @@ def _of_task(
     """The rows of one task of the suite."""
     rows: list[dict[str, Any]] = []
     for part in parts_of(one, judges, orders):
-        problems.add(run_study(part.study, store, jobs, listen), part.judges)
+        problems.add(part.study, run_study(part.study, store, jobs, listen), part.judges)
         accuracy, enough = network_accuracy(part, str(store))
         if not enough:
             left_out = f"{one.task} is left out: {one.model} is right on only {accuracy:.0%} of its images."
@@ -222,7 +225,7 @@ def _row(judge: str, task: str, kind: str, found: Recovery, counts: bool) -> dic
 def check_judges(judges: Sequence[str]) -> None:
     """Refuse names that are no metric and no protocol, and what cannot be asked of given maps."""
     for name in judges:
-        if name in PROTOCOLS:
+        if name in PROTOCOLS or name in EVALUATORS:
             if name not in judging_protocols():
                 raise BadInput(f"The protocol {name} is a control and judges nothing: see uproar ls protocols.")
             continue

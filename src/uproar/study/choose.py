@@ -389,7 +389,7 @@ def choose(
 
 
 def _fine_tuner(train: Split, mean: Tensor, seed: int) -> Any:
-    from uproar.study.changed_images import changed_images
+    from uproar.study.steps import changed_images
     from uproar.training.finetune import FineTunedCopies, KeptInMemory
 
     kept = KeptInMemory()  # every round asks for the same copies

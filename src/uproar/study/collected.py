@@ -16,7 +16,7 @@ from uproar.store import Store
 from uproar.study.adaptive import interim_studies
 from uproar.study.audit import audit_requests, findings
 from uproar.study.collect import collect
-from uproar.study.grid import units_of
+from uproar.study.grid import cells_of, settings_of
 from uproar.study.progress import Listener, Progress, notebook_listener
 from uproar.study.record import FILE
 from uproar.study.spec import Study, shipped_studies, study_of, summary
@@ -87,13 +87,15 @@ def collect_run(
     """What the store has of a study; `progress` tells which cells were skipped or failed, and why."""
     place, state = Store(store), progress or Progress()
     place.faults.forget_lost()
-    units = {unit for units in state.promised.values() for unit in units}
-    if study.until_decided and not units:
-        units = {unit for _, part in interim_studies(study, store) for unit in units_of(part)}
-    results = collect(study, place, state.outcomes, tuple(state.notices), facts, asked=units)
+    asked = {key for _, key in state.promised}
+    if study.until_decided and not asked:
+        parts = [part for _, part in interim_studies(study, store)]
+        cells = (cell for part in parts for setting in settings_of(part) for cell in cells_of(part, setting))
+        asked = {cell.result.key for cell in cells if cell.result is not None}
+    results = collect(study, place, state.outcomes, tuple(state.notices), facts, asked=asked)
     audited = tuple(findings(audit_requests(study), store, state.outcomes))
-    lost = place.faults.damaged | state.promised_but_missing(place.faults.absent)
-    lost |= {name for name in place.faults.absent if name[0] == "shard"}  # levels said it was there
+    absent = place.faults.absent & state.promised
+    lost = place.faults.damaged | {(folder, key) for folder, key in absent if key not in state.outcomes}
     new = place.faults.take_notices()
     state.notices += new
     notices = (*results.notices, *(notice for notice in new if notice not in results.notices))

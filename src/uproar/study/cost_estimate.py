@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import torch
 
-from uproar.models import build
 from uproar.store import Store
-from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials, seconds_per_trial
-from uproar.study.bench import Bench, bench_for
-from uproar.study.plan import Plan, plan, trainings
-from uproar.study.settings import Setting
+from uproar.study.audit import audit_requests, needed_studies, needed_trials, seconds_per_trial, trials_of_audit
+from uproar.study.devices import choose_device
+from uproar.study.grid import Setting, settings_of
+from uproar.study.run import Plan, plan, plan_results
 from uproar.study.spec import Study
 from uproar.training import fit
 
@@ -38,43 +37,52 @@ class CostEstimate:
     """Networks that are trained."""
 
 
-def estimate(study: Study, store: Store, workers: int, rates: dict[Setting, float] | None = None) -> CostEstimate:
+def estimate(study: Study, store: Store, workers: int, rates: dict[str, float] | None = None) -> CostEstimate:
     """What is to be done and how long it would take here, with so many workers.
 
-    `rates` keeps the seconds per image that were measured, for the next study of the same settings.
+    `rates` keeps the seconds per image that were measured, for the next study of the same task and model.
     """
-    todo = plan(study, store)
-    rates = {} if rates is None else rates
-    for setting in dict.fromkeys(job.setting for job in todo.jobs):
-        if setting not in rates:
-            rates[setting] = seconds_per_image(bench_for(setting, store.root))
+    todo, rates = plan(study, store), {} if rates is None else rates
+    for setting in settings_of(study) if todo.jobs else ():
+        name = str(setting.place)
+        if name not in rates:
+            rates[name] = seconds_per_image(setting)
     times: dict[str, list[float]] = defaultdict(list)
     for job in todo.jobs:
-        times[job.kind].append(job.cost * rates[job.setting])
+        data, network = job.data, job.results[0].arguments.get("network")
+        places = [rate for name, rate in rates.items() if data is not None and repr(data.name) in name]
+        known = network and rates.get(str((data.name, network.spec.name)))
+        times[job.step].append(job.cost * (known or max(places, default=0.0)))
     total = sum(sum(each) for each in times.values())
     return CostEstimate(
-        len(todo.cells),
+        len(todo.wanted) + todo.refused,
         todo.cached,
-        len(todo.skipped),
+        todo.refused,
         {kind: (len(each), sum(each) / len(each)) for kind, each in times.items()},
         total / workers,
-        _trainings(todo, store),
+        _trainings(todo),
     )
 
 
-def _trainings(todo: Plan, store: Store) -> int:
-    return sum(trainings(job, bench_for(job.setting, store.root)) for job in todo.jobs)
+TRAINED = ("retrained", "evaluator", "fine_tuned")
+"""The steps that train a network for each of their results; a base model is trained unless its weights are given."""
 
 
-def seconds_per_image(bench: Bench) -> float:
+def _trainings(todo: Plan) -> int:
+    """How many networks would be trained."""
+    made = [result for job in todo.jobs for result in job.results]
+    return sum(result.step in TRAINED or (result.step == "base_model" and result["weights"] is None) for result in made)
+
+
+def seconds_per_image(setting: Setting) -> float:
     """Time to pass one image forward and backward in training, on one thread, measured now."""
-    threads = torch.get_num_threads()
+    threads, task = torch.get_num_threads(), setting.data.task
     torch.set_num_threads(1)
     try:
-        model = build(bench.spec, bench.task, 0).to(bench.device)
-        recipe = bench.setting.recipe.model_copy(update={"epochs": 1})
-        rows = slice(0, min(len(bench.task.train), 4 * recipe.batch))
-        x, y = bench.task.train.read(rows), bench.task.train.labels[rows]
+        model = setting.network.build(task, 0).to(choose_device(setting.study.device))
+        recipe = setting.study.recipe.model_copy(update={"epochs": 1})
+        rows = slice(0, min(len(task.train), 4 * recipe.batch))
+        x, y = task.train.read(rows), task.train.labels[rows]
         began = time.perf_counter()
         fit(model, x[:FEW], y[:FEW], recipe, 0)  # also chooses kernels, which does not matter where it takes long
         if (spent := time.perf_counter() - began) > PROBE:
@@ -106,7 +114,7 @@ def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]
 
     Single cells that two audits share are counted for both: the sum is the most that it can be.
     """
-    rates: dict[Setting, float] = {}
+    rates: dict[str, float] = {}
     counted: list[Study] = []
     for name in study.audits:
         requests = audit_requests(study, [name])
@@ -118,8 +126,8 @@ def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]
                 new += cost.cells - cost.cached - cost.skipped
                 seconds += cost.seconds
                 networks += cost.trainings
-        for trials, setting in needed_trials(requests).values():
-            todo = plan_trials(trials, setting, store)
+        for trials in needed_trials(requests).values():
+            todo = plan_results(trials_of_audit(trials), store)
             new += len(todo.jobs)
             seconds += todo.cost * seconds_per_trial(trials) / workers if todo.jobs else 0.0
         refused = "; ".join(dict.fromkeys(one.refused for one in requests if one.refused))
@@ -129,7 +137,7 @@ def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]
 def audit_trainings(study: Study, audit: str, store: Store) -> int:
     """How many networks an audit of a study would train that the store does not have."""
     parts = needed_studies(audit_requests(study.with_changes(audits=[audit]), [audit])).values()
-    return sum(_trainings(plan(part, store), store) for part in parts)
+    return sum(_trainings(plan(part, store)) for part in parts)
 
 
 def retrains(study: Study) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 
@@ -63,6 +64,25 @@ def workers(name: str, cores: int) -> int:
         return cores
     shared = name in ("auto", "cuda")
     return sum(place.startswith("cuda") for place in available()) if shared else 1
+
+
+_device: ContextVar[str] = ContextVar("device", default="cpu")
+
+
+def current_device() -> torch.device:
+    """Where the networks of the job under way are."""
+    return torch.device(_device.get())
+
+
+@contextmanager
+def working_on(name: str) -> Iterator[torch.device]:
+    """Inside, networks are on the device of that name."""
+    device = choose_device(name)
+    token = _device.set(str(device))
+    try:
+        yield device
+    finally:
+        _device.reset(token)
 
 
 @contextmanager

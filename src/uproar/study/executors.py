@@ -26,9 +26,7 @@ from uproar.backends import is_private
 from uproar.errors import BadInput, UproarError
 from uproar.plugins import installed
 from uproar.study import devices, worker_process
-from uproar.study.cell import Failed, Outcome, Unit
-from uproar.study.job import Job, evaluator_of
-from uproar.study.run_job import Report, run_job
+from uproar.study.graph import Failed, Job, Report, run_job
 
 ATTEMPTS = 2
 """How often a job is given to a process when its process dies under it."""
@@ -39,6 +37,8 @@ class Executor(Protocol):
     """Where jobs run."""
 
     workers: int
+    root: str
+    """The store that results go to."""
 
     def submit(self, job: Job) -> None:
         """Hand over a job whose needs are met."""
@@ -74,7 +74,7 @@ class Serial:
 
     def next(self) -> Report:
         job = self.waiting.popleft()
-        if not job.plugin or is_private(self.root):
+        if not job.plugins or is_private(self.root):
             return run_job(job, self.root)
         self.apart.submit(job)
         return self.apart.next()
@@ -107,14 +107,14 @@ class _Worker:
         self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
         theirs.close()
         self.job: Job | None = None
-        self.plugin: str | None = None
+        self.plugins: str | None = None
         """What its jobs call; None before the first."""
         self.since = 0.0
         with contextlib.suppress(OSError):  # not in the command, which everybody on the machine can see
             self.connection.send((root, plugins, installed))
 
     def give(self, job: Job) -> None:
-        self.job, self.plugin, self.since = job, job.plugin, time.monotonic()
+        self.job, self.plugins, self.since = job, job.plugins, time.monotonic()
         with contextlib.suppress(OSError):  # a dead process is found out when its answer is awaited
             self.connection.send(job)
 
@@ -174,12 +174,12 @@ class Processes:
         """Give every idle process a job that it may do; another process where it may do none of those that wait."""
         for worker in [*self.pool]:
             if worker.job is None and self.waiting:
-                fits = (place for place, job in enumerate(self.waiting) if worker.plugin in (None, job.plugin))
+                fits = (place for place, job in enumerate(self.waiting) if worker.plugins in (None, job.plugins))
                 place = next(fits, 0)
                 job = self.waiting[place]
                 del self.waiting[place]
                 self.attempts[job.id] = self.attempts.get(job.id, 0) + 1
-                (worker if worker.plugin in (None, job.plugin) else self._renew(worker)).give(job)
+                (worker if worker.plugins in (None, job.plugins) else self._renew(worker)).give(job)
 
     def _renew(self, worker: _Worker) -> _Worker:
         """Another process in the place of this one."""
@@ -218,10 +218,7 @@ class Processes:
 
 def failure_report(job: Job, reason: str, notices: Sequence[str] = ()) -> Report:
     """The report of a job whose process could not tell how it ended."""
-    alone = job.id if job.kind == "fine-tune" else "base"
-    units = [*job.names, *job.cells, *map(evaluator_of, job.seeds)]
-    outcomes: dict[str | Unit, Outcome] = dict.fromkeys(units or [alone], Failed(reason))
-    return Report(job, outcomes, 0.0, list(notices))
+    return Report(job, dict.fromkeys(job.results, Failed(reason)), 0.0, list(notices))
 
 
 def workers(jobs: int | None, device: str) -> int:
@@ -243,7 +240,7 @@ def executor(root: str, jobs: int, plugins: tuple[str, ...] = (), limit: float =
 
 def run_apart(job: Job, root: str, plugins: tuple[str, ...], limit: float) -> Report:
     """Carry out a job; one that calls plug-ins in a process of its own, which ends with it."""
-    if not job.plugin:
+    if not job.plugins:
         return run_job(job, root)
     pool = Processes(root, 1, plugins, limit)
     try:

@@ -1,131 +1,376 @@
-"""The grid of a study: the cells and metrics it asks for, and which of them a task and model allow."""
+"""What a study asks for: its settings, and the results that each of them names.
+
+for setting in settings_of(study):            # every task with every model
+    for cell in cells_of(study, setting):     # every number: by which metric, of which method, in which replicate
+        cell.result                           # the result that has it (study/graph.py), made or not
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from uproar.errors import BadInput
-from uproar.estimators import Chain
-from uproar.metrics.registry import CHECK_IMAGES
-from uproar.models import build
-from uproar.models.weights import load_weights
-from uproar.protocols import Protocol, protocol_named
-from uproar.protocols.evaluator import FRACTIONS
+from uproar.estimators import Chain, estimators
+from uproar.metrics.registry import CHECK_IMAGES, fine_tuning_of, read_metric
+from uproar.models import ModelSpec, build
+from uproar.protocols import Masks, Protocol
+from uproar.protocols.evaluator import begins_explained, default_architecture, evaluator_epochs, stacks
+from uproar.protocols.mask_assignment import FOLDS, other_replicate
 from uproar.removal.order import count
 from uproar.statistics.design import BASELINE
-from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, ScoreCell, Unit
-from uproar.study.settings import Setting
+from uproar.study import steps
+from uproar.study.graph import Result
+from uproar.study.inputs import Data, Estimator, Fill, Metric, Network, Prepared, Removal, Weights
+from uproar.study.ranking import shards_of
 from uproar.study.spec import Study
+from uproar.training import FineTuning, stackable
+from uproar.training.stack import LARGEST
+
+RankingName = tuple[Result, ...] | Estimator
+"""The parts of a ranking, or a control that removes without ranking."""
+
+
+class Setting:
+    """One task and model of a study, which names their results; each is named once."""
+
+    def __init__(self, study: Study, task: str, model: str) -> None:
+        self.study, self.task_name, self.model_name = study, task, model
+        self.data, self.network = Data(task, study.limit, study.output), Network(model)
+        self.fill = Fill(study.fill)
+        self.weights = None if study.weights is None else Weights(study.weights)
+        pretrained = study.pretrained if study.recipe.init == "pretrained" else None
+        self.pretrained = None if pretrained is None else Weights(pretrained)
+        self._rankings: dict[tuple[str, int, str, bool], RankingName] = {}
+        self._models: dict[tuple[int, int | None], Result] = {}
+        self._evaluators: dict[int, Result] = {}
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The names of task and model, as tables have them."""
+        return self.task_name, self.network.spec.name
+
+    @functools.cached_property
+    def features(self) -> tuple[int, ...]:
+        """The shape of what is ranked in an image."""
+        return steps.ranked_shape(self.data, self.study.features)
+
+    @functools.cached_property
+    def stacked(self) -> bool:
+        """Whether the networks of several trainings are trained at once."""
+        held = not self.data.task.train.streams and self.study.recipe.plain
+        return held and stackable(self.network.build(self.data.task, 0), self.data.task.shape)
+
+    def estimator(self, chain: Chain) -> Estimator:
+        """A chain as results name it."""
+        return Estimator(chain.name, self.study.sign, self.study.channels)
+
+    def base_model(self, seed: int, fold: int | None = None) -> Result:
+        """The network that is explained in a replicate; with `fold`, one that has not seen that part of the data."""
+        if (seed, fold) not in self._models:
+            given = {"recipe": None, "seed": None, "weights": self.weights}
+            trained = {"recipe": self.study.recipe, "seed": seed, "fold": fold, "pretrained": self.pretrained}
+            how = trained if self.weights is None else given
+            self._models[seed, fold] = steps.base_model(data=self.data, network=self.network, **how)
+        return self._models[seed, fold]
+
+    def prepared(self, chain: Chain, seed: int, folds: Sequence[int | None]) -> tuple[tuple[int, str, Result], ...]:
+        """What the estimators inside a chain make once for each network: its number, their call, the result."""
+        calls = [str(leaf) for leaf in chain.leaves if estimators[leaf.name].facts.get("prepare")]
+        return tuple(
+            (
+                number,
+                call,
+                steps.prepared_state(
+                    data=self.data,
+                    network=self.network,
+                    explained=self.base_model(seed, fold),
+                    call=Prepared(call),
+                    seed=seed,
+                ),
+            )
+            for number, fold in enumerate(folds)
+            for call in dict.fromkeys(calls)
+        )
+
+    def ranking(self, chain: Chain, seed: int, split: str, crossed: bool = False) -> RankingName:
+        """The order in which a chain removes the pixels of a split's images; `crossed`: by networks that have not seen
+        them."""
+        if chain.is_direct:
+            return self.estimator(chain)
+        crossed = crossed and chain.needs_model
+        name = (chain.name, seed, split, crossed)
+        if name not in self._rankings:
+            folds: Sequence[int | None] = range(FOLDS) if crossed else (None,)
+            models = tuple(self.base_model(seed, fold) for fold in folds) if chain.needs_model else ()
+            shards = shards_of(self.data.task, math.prod(self.features)).get(split, (None,))
+            self._rankings[name] = tuple(
+                steps.ranking(
+                    data=self.data.with_annotations,
+                    network=self.network if chain.needs_model else None,
+                    explained=models,
+                    estimator=self.estimator(chain),
+                    prepared=self.prepared(chain, seed, folds),
+                    split=split,
+                    rows=rows,
+                    target=self.study.target if chain.needs_model else "label",
+                    features=self.study.features,
+                    seed=seed,
+                    fractions=self.study.all_fractions,
+                )
+                for rows in shards
+            )
+        return self._rankings[name]
+
+    def rankings(self, chain: Chain, protocol: Protocol, seed: int) -> tuple[RankingName, RankingName]:
+        """The rankings that decide what is removed from the training and from the test images."""
+
+        def ranking(masks: Masks, split: str) -> RankingName:
+            replicate = other_replicate(seed) if masks.by == "other" else seed
+            return self.ranking(chain, replicate, split, masks.by == "cross-fitted")
+
+        return ranking(protocol.train, "train"), ranking(protocol.test, "test")
+
+    def accuracy(self, chain: Chain, protocol: Protocol, fraction: float, seed: int) -> Result:
+        """The test scores of a retrained network, or of the explained one, on changed images."""
+        train, test = self.rankings(chain, protocol, seed)
+        filled = protocol.sees != "mask" and protocol.noise is None
+        common = {
+            "data": self.data,
+            "network": self.network,
+            "removal": Removal(protocol.name),
+            "fill": self.fill if filled else Fill("mean"),
+            "features": self.study.features,
+            "fraction": fraction,
+            "test": test,
+            "seed": seed,
+        }
+        if not protocol.retrains:
+            return steps.without_retraining(explained=self.base_model(seed), **common)
+        return steps.retrained(
+            recipe=self.study.recipe,
+            pretrained=self.pretrained,
+            train=train,
+            stacked=self.stacked and protocol.learns == "class",
+            **common,
+        )
+
+    def evaluator_network(self, seed: int) -> Network:
+        """The architecture of a replicate's evaluator: seeds take them in turn, so that more seeds change none."""
+        named = self.study.evaluator_models or (default_architecture(self.model_name, self.data.task.shape),)
+        return Network(named[seed % len(named)])
+
+    def evaluator(self, seed: int) -> Result:
+        """The evaluator of a replicate: no estimator is part of it."""
+        if seed not in self._evaluators:
+            task, network, recipe = self.data.task, self.evaluator_network(seed), self.study.recipe
+            begins = begins_explained(task.shape) and network.identity == self.network.identity
+            small = task.shape[1] * task.shape[2] <= LARGEST and not recipe.augment
+            untrained = steps.untrained_evaluator(self.data, network, self.study.features, seed) if small else None
+            self._evaluators[seed] = steps.evaluator(
+                data=self.data,
+                network=network,
+                explained_by=self.network,
+                explained=self.base_model(seed),
+                recipe=recipe,
+                epochs=evaluator_epochs(recipe, len(task.train), begins),
+                begins_explained=begins,
+                fill=self.fill,
+                features=self.study.features,
+                stacked=untrained is not None and stacks(untrained, task.shape, recipe),
+                seed=seed,
+            )
+        return self._evaluators[seed]
+
+    def evaluation(self, chain: Chain, seed: int) -> Result:
+        """What a replicate's evaluator says of a chain's masks."""
+        images = min(self.study.evaluator_images, len(self.data.task.test))
+        return steps.evaluation(
+            data=self.data,
+            network=self.evaluator_network(seed),
+            evaluator=self.evaluator(seed),
+            explained=self.base_model(seed),
+            fill=self.fill,
+            features=self.study.features,
+            test=self.ranking(chain, seed, "test"),
+            fractions=self.study.evaluator_fractions,
+            images=images,
+            seed=seed,
+        )
+
+    def fine_tuned(self, tuning: FineTuning, seed: int) -> Result:
+        """A fine-tuned copy of a replicate's base model."""
+        explained = self.base_model(seed)
+        return steps.fine_tuned(data=self.data, network=self.network, explained=explained, tuning=tuning, seed=seed)
+
+    def score(self, chain: Chain, metric: str, seed: int, images: int | None = None) -> Result:
+        """One metric of one chain's maps of test images, or of training images where it says so."""
+        split = "train" if dict(read_metric(metric).options).get("split") == "train" else "test"
+        tuning = fine_tuning_of(metric)
+        return steps.metric_of_maps(
+            data=self.data.with_annotations,
+            network=self.network,
+            explained=self.base_model(seed),
+            estimator=self.estimator(chain),
+            prepared=self.prepared(chain, seed, (None,)),
+            metric=Metric(metric),
+            tuned=() if tuning is None else (tuning, self.fine_tuned(tuning, seed)),
+            split=split,
+            images=images if images is None or images < len(self.data.split(split)) else None,
+            target=self.study.target,
+            seed=seed,
+        )
+
+
+def settings_of(study: Study) -> tuple[Setting, ...]:
+    """Every task of a study with every model."""
+    return tuple(Setting(study, task, model) for task in study.tasks for model in study.models)
+
+
+# the numbers of a study
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a study, or one for every image: by which metric, of which method, in which replicate."""
+
+    metric: str
+    estimator: str
+    seed: int
+    fraction: float = math.nan
+    result: Result | None = None
+    """What has it, made or not; None where it is refused."""
+    refused: str = ""
+    """Why it does not apply here."""
+    check: bool = False
+    """Whether it is a check of some test images, which raises flags."""
 
 
 def cells_of(study: Study, setting: Setting) -> list[Cell]:
-    """The grid of one task and model, without the plain trainings that all estimators share."""
-    return [
-        Cell(setting.task, setting.model, chain.name, protocol.name, fraction, seed)
-        for seed in study.seeds
-        for protocol in study.protocol_list
-        for chain in study.chains_for(protocol)
-        for fraction in _fractions(study, protocol, chain)
-        if fraction != protocol.plain
-    ]
+    """All numbers of one task and model; what the recommendation needs comes first."""
+    return [*evaluations_of(study, setting), *accuracies_of(study, setting), *scores_of(study, setting)]
 
 
-def _fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, ...]:
+def evaluations_of(study: Study, setting: Setting) -> list[Cell]:
+    """What evaluators say, where the study asks them."""
+    if not study.evaluator_targets:
+        return []
+    kind = setting.data.task.kind
+    cells = []
+    for seed in study.seeds:
+        for chain in study.judged_chains:
+            why = refusal(study, setting, chain) or ("" if kind == "softmax" else _NEEDS_CLASSES.format(kind))
+            result = None if why else setting.evaluation(chain, seed)
+            cells.append(Cell("evaluator", chain.name, seed, result=result, refused=why))
+    return cells
+
+
+_NEEDS_CLASSES = "evaluator needs one class per image, and this is a task of kind {}"
+
+
+def accuracies_of(study: Study, setting: Setting) -> list[Cell]:
+    """The grid of retrained networks, and of the explained one on changed images, plain trainings included."""
+    cells = []
+    for seed in study.seeds:
+        for protocol in study.protocol_list:
+            for chain in study.all_chains:
+                for fraction in curve_fractions(study, protocol, chain):
+                    if fraction == protocol.plain:
+                        continue
+                    why = refusal(study, setting, chain, protocol)
+                    result = None if why else setting.accuracy(chain, protocol, fraction, seed)
+                    cells.append(Cell(protocol.name, chain.name, seed, fraction, result, why))
+    return cells
+
+
+def curve_fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, ...]:
     """Where a curve is measured; random removal, by rank or by coin flips, may go on where no other does."""
     at_random = chain.name == BASELINE or chain.raw.name == "bernoulli"
-    further = at_random and not protocol.keeps and not protocol.evaluator
-    return study.fractions_for(protocol) + (study.random_fractions if further else ())
+    return study.fractions + (study.random_fractions if at_random and not protocol.keeps else ())
 
 
-def scores_of(study: Study, setting: Setting) -> list[ScoreCell]:
-    """The metrics of one task and model, and the checks."""
+def scores_of(study: Study, setting: Setting) -> list[Cell]:
+    """The metrics of maps, and the checks: of estimators that look at the network and can be asked for other maps."""
     asked = [
-        ScoreCell(setting.task, setting.model, chain.name, metric, seed)
+        Cell(metric, chain.name, seed, result=setting.score(chain, metric, seed))
         for seed in study.seeds
         for chain in (*study.judged_chains, *study.baseline_chains[1:])
         for metric in study.metric_names
     ]
-    return asked + checks_of(study, setting)
-
-
-def checks_of(study: Study, setting: Setting) -> list[ScoreCell]:
-    """The checks of one task and model: of estimators that look at the network and can be asked for other maps."""
     chains = [chain for chain in study.chains if chain.role == "method" and not chain.is_direct and not chain.files]
-    return [
-        ScoreCell(setting.task, setting.model, chain.name, check, seed, CHECK_IMAGES)
+    return asked + [
+        Cell(check, chain.name, seed, result=setting.score(chain, check, seed, CHECK_IMAGES), check=True)
         for check in study.check_names
         for chain in chains
         for seed in study.seeds
     ]
 
 
-def units_of(study: Study) -> list[Unit]:
-    """Everything a study asks for."""
-    settings = Setting.all_of(study)
-    cells: list[Unit] = [cell for setting in settings for cell in cells_of(study, setting)]
-    return cells + [unit for setting in settings for unit in scores_of(study, setting)]
+def shown_of(study: Study, setting: Setting) -> list[Result]:
+    """What a report shows beside the numbers: base networks, and maps of test images where pixels are ranked."""
+    results = [setting.base_model(seed) for seed in study.seeds]
+    if study.evaluator_targets or study.protocols:
+        for chain in study.every_chain:
+            if not chain.is_direct and not refusal(study, setting, chain):
+                for seed in study.seeds:
+                    results += setting.ranking(chain, seed, "test")
+    return results
 
 
-def refusal(bench: Bench, cell: Cell) -> str | None:
-    """Why a cell does not apply in this setting, if it does not."""
-    chain, protocol = bench.chain(cell.estimator), protocol_named(cell.protocol)
-    if bench.setting.features == "channel" and not chain.knows_channels:
+def refusal(study: Study, setting: Setting, chain: Chain, protocol: Protocol | None = None) -> str:
+    """Why a chain does not apply in this setting, under a protocol; nothing where it does."""
+    if study.features == "channel" and not chain.knows_channels:
         return f"{chain.name} knows no colour channels, so it cannot rank channel values"
-    others = {protocol.train.by, protocol.test.by} - {"replicate"}
-    if others and bench.setting.weights is not None and chain.needs_model:
+    others = set() if protocol is None else {protocol.train.by, protocol.test.by} - {"replicate"}
+    if protocol is not None and others and study.weights is not None and chain.needs_model:
         return f"{protocol.name} needs other base models, but the base model is given (weights=)"
-    if others and chain.files:
+    if protocol is not None and others and chain.files:
         return f"{protocol.name} needs maps of several base models, but {chain.name} has one set"
-    return mismatch(chain, bench)
+    return mismatch(setting, chain) or ""
 
 
-def mismatch(chain: Chain, bench: Bench, train: bool = True) -> str | None:
+def mismatch(setting: Setting, chain: Chain, train: bool = True) -> str | None:
     """Why stored maps in a chain are not those of a task's images, if they are not."""
-    splits = (bench.task.train, bench.task.test) if train else (bench.task.test,)
+    task = setting.data.task
+    splits = (task.train, task.test) if train else (task.test,)
     reasons = (stored.mismatch(split) for stored in chain.files for split in splits)
     return next((reason for reason in reasons if reason), None)
 
 
-def check_files(study: Study, benches: Sequence[Bench]) -> None:
-    """Refuse stored maps that fit none of the tasks; where they fit some, the cells of the others are skipped."""
+# what could only fail later
+
+
+def check_study(study: Study) -> None:
+    """Refuse a study that fits none of its tasks or models; where it fits some, the cells of the others end."""
+    settings = settings_of(study)
     both = bool(study.protocols)  # metrics use test images alone
     for chain in study.chains:
-        reasons = [mismatch(chain, bench, both) for bench in benches] if chain.files else []
+        reasons = [mismatch(setting, chain, both) for setting in settings] if chain.files else []
         if reasons and all(reasons):
             raise BadInput(f"{reasons[0]}.")
+    if study.weights is not None:
+        errors = []
+        for setting in settings:
+            try:
+                assert setting.weights is not None
+                setting.weights.load(build(ModelSpec.of(setting.model_name), setting.data.task, 0))
+                break
+            except BadInput as error:
+                errors.append(error)
+        else:
+            raise errors[0]
+    for setting in settings if study.protocol_list else ():
+        what = "channel values" if study.features == "channel" else "pixels"
+        fractions = (*study.fractions, *study.random_fractions)
+        check_fractions(fractions, math.prod(setting.features), what, setting.task_name)
 
 
-def check_weights(study: Study, benches: Sequence[Bench]) -> None:
-    """Refuse weights that fit none of the models; where they fit some, the cells of the others fail."""
-    reasons = []
-    for bench in benches if study.weights is not None else ():
-        try:
-            load_weights(build(bench.spec, bench.task, 0), study.weights or "")
-            return
-        except BadInput as error:
-            reasons.append(error)
-    if reasons:
-        raise reasons[0]
-
-
-def check_fractions(study: Study, root: str) -> None:
-    """Refuse fractions that an image of some task has too few pixels to tell apart."""
-    if not study.protocols:
-        return
-    for setting in Setting.all_of(study):
-        features = math.prod(bench_for(setting, root).inputs.features)
-        what = "channel values" if setting.features == "channel" else "pixels"
-        for protocol in study.protocol_list:
-            if study.fractions_for(protocol) != FRACTIONS:  # the evaluator's own do on any image
-                check_grid((*study.fractions_for(protocol), *study.random_fractions), features, what, setting.task)
-
-
-def check_grid(fractions: tuple[float, ...], features: int, what: str, task: str) -> None:
+def check_fractions(fractions: tuple[float, ...], features: int, what: str, task: str) -> None:
     """Refuse fractions that mean the same number of features as another one, or as nothing, or as everything.
 
-    >>> check_grid((0.1, 0.5), 64, "pixels", "digits")
+    >>> check_fractions((0.1, 0.5), 64, "pixels", "digits")
     """
     meant = {0: 0.0, features: 1.0}
     for fraction in fractions:

@@ -18,21 +18,20 @@ from uproar.errors import BadInput
 from uproar.estimators import Context, explain_chains, read_chain
 from uproar.estimators.control import KINDS, LEVELS
 from uproar.expression import parse
-from uproar.metrics.evaluation import RESAMPLED
+from uproar.metrics.evaluation import RESAMPLED, Evaluation
 from uproar.metrics.registry import metrics, read_metric, sign_of, uses_order
-from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.protocols.catalogue import SCORED, evaluator_protocol, first_of_family
-from uproar.protocols.evaluator import FRACTIONS
-from uproar.results.evaluator import mask_gain
+from uproar.protocols import PROTOCOLS, protocol_named
+from uproar.results.evaluator import EvaluatorScores
 from uproar.seeds import Draws
 from uproar.statistics.correlation import area_under_roc
 from uproar.statistics.intervals import Numbers
 from uproar.statistics.recovery import Recovery, recovery, recovery_of_images, replicates_needed
-from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, ScoreCell
-from uproar.study.collect import entropies, evaluation, losses
-from uproar.study.settings import Setting
-from uproar.study.spec import Study, study_of
+from uproar.store import Store
+from uproar.study.collect import Reading, evaluator_bits
+from uproar.study.graph import obtain
+from uproar.study.grid import settings_of
+from uproar.study.spec import EVALUATORS, Study, study_of
+from uproar.study.steps import ANSWERS
 
 FRACTION = 0.15
 """The share of pixels that ROAR, KAR and the like remove or keep: more than the evidence of all tasks but the texture;
@@ -170,7 +169,7 @@ SOUND = f"soundness(epsilon=0.05, fill=mean, level=0.9, steps={4 * STEPS})"
 
 def judging_protocols() -> list[str]:
     """Every protocol that judges estimators."""
-    return [name for name, protocol in PROTOCOLS.items() if protocol.judges]
+    return [*(name for name, protocol in PROTOCOLS.items() if protocol.judges), *EVALUATORS]
 
 
 def every_judge() -> list[str]:
@@ -200,11 +199,12 @@ def parts_of(
     known, more = {kind: ORDERS[kind] for kind in orders}, one.tested or one.task
     asked = [PROTOCOLS[name] for name in judges if name in PROTOCOLS]
     learning = tuple(p.name for p in asked if p.retrains and one.trained)
-    testing = tuple(p.name for p in asked if not p.retrains and (one.trained or not p.evaluator))
-    measuring = tuple(name for name in judges if name not in PROTOCOLS)
+    evaluators = tuple(name for name in judges if name in EVALUATORS and one.trained)
+    testing = (*(p.name for p in asked if not p.retrains), *evaluators)
+    measuring = tuple(name for name in judges if name not in PROTOCOLS and name not in EVALUATORS)
     parts = [
         (measuring, one.task, known, {"metrics": tuple(map(with_suite_options, measuring)), "protocols": ()}),
-        (testing, more, known, {"protocols": _with_controls(testing)}),
+        (testing, more, known, {"protocols": testing}),
         (learning, more, _of_retraining(known), {"protocols": learning}),
     ]
     return [
@@ -228,12 +228,6 @@ def _study(task: str, model: str, orders: Mapping[str, Sequence[str]], asked: Ma
     return study_of({**settings, **asked})
 
 
-def _with_controls(protocols: Iterable[str]) -> tuple[str, ...]:
-    """The protocols with those whose numbers their own score is made of: of an evaluator both directions, shifted."""
-    asked = [PROTOCOLS[name] for name in protocols]
-    return tuple(dict.fromkeys(each.name for one in asked for each in (one, first_of_family(one))))
-
-
 def _of_retraining(orders: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Orders that are worth a training per map, without the middle level of three.
 
@@ -250,11 +244,12 @@ def _ends(chains: tuple[str, ...]) -> tuple[str, ...]:
 
 def recoveries(part: Part, root: str, judge: str) -> dict[str, Recovery]:
     """By kind, how well a judge of a finished part recovers the known order; without what is missing."""
-    bench = bench_for(Setting.all_of(part.study)[0], root)
+    reading = reading_of(part, root)
     by_kind = {}
     for kind, names in part.orders.items():
         chains = [read_chain(name).name for name in names]
-        one = _metric(bench, judge, chains) if judge not in PROTOCOLS else _protocol(bench, judge, chains)
+        trained = judge in PROTOCOLS or judge in EVALUATORS
+        one = _protocol(reading, judge, chains) if trained else _metric(reading, judge, chains)
         if one is not None:
             by_kind[kind] = one
     return by_kind
@@ -265,18 +260,19 @@ def replicated_parts(one: SuiteTask, judges: Sequence[str], orders: Iterable[str
     if one.replicates == 1:
         return []
     asked = [PROTOCOLS[name] for name in judges if name in PROTOCOLS]
-    training = [protocol.name for protocol in asked if protocol.retrains or protocol.evaluator]
+    training = [protocol.name for protocol in asked if protocol.retrains]
+    training += [name for name in judges if name in EVALUATORS]
     kinds = [kind for kind in orders if kind in REPLICATED]
     return parts_of(one, training, kinds, tuple(range(one.replicates)))
 
 
 def trainings_needed(part: Part, root: str, judge: str) -> dict[str, float]:
     """By kind, the replicates that a judge of a finished part needs; without what is missing."""
-    bench = bench_for(Setting.all_of(part.study)[0], root)
+    reading = reading_of(part, root)
     needed = {}
     for kind, names in part.orders.items():
         chains = [read_chain(name).name for name in names]
-        tables = [_by_image(bench, judge, chains, seed) for seed in part.study.seeds]
+        tables = [_by_image(reading, judge, chains, seed) for seed in part.study.seeds]
         means = [table.mean(1) for table in tables if table is not None]
         if len(means) == len(tables):
             needed[kind] = replicates_needed(np.stack(means, 1))
@@ -285,7 +281,7 @@ def trainings_needed(part: Part, root: str, judge: str) -> dict[str, float]:
 
 def reads_order(judge: str) -> bool:
     """Whether only the order of a map's pixels counts to a judge, as it does to every protocol."""
-    return judge in PROTOCOLS or uses_order(with_suite_options(judge))
+    return judge in PROTOCOLS or judge in EVALUATORS or uses_order(with_suite_options(judge))
 
 
 SEEN = 0.003
@@ -300,7 +296,7 @@ def order_worsens(part: Part, root: str, kind: str) -> bool:
     """
     if kind not in KNOWN:
         return True
-    test = bench_for(Setting.all_of(part.study)[0], root).task.test
+    test = reading_of(part, root).task.test
     truth, images = test.truth(slice(None)), test.read(slice(None))
     assert truth is not None
     context = Context(Draws.of(0, range(len(test)), "test"), truth=truth)
@@ -310,11 +306,16 @@ def order_worsens(part: Part, root: str, kind: str) -> bool:
     return all(better > worse + SEEN for better, worse in itertools.pairwise(areas))
 
 
-def _metric(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
-    setting, sign = bench.setting, sign_of(judge)
-    cells = [ScoreCell(setting.task, setting.model, chain, with_suite_options(judge), 0) for chain in chains]
-    each = [evaluation(bench, cell) for cell in cells]
-    made = [one for one in each if one is not None]
+def reading_of(part: Part, root: str) -> Reading:
+    """What a store has of a part."""
+    (setting,) = settings_of(part.study)
+    return Reading(part.study, setting, Store(root))
+
+
+def _metric(reading: Reading, judge: str, chains: Sequence[str]) -> Recovery | None:
+    name, sign = str(read_metric(with_suite_options(judge))), sign_of(judge)
+    items = [reading.find(reading.setting.score(read_chain(chain), name, 0)) for chain in chains]
+    made = [Evaluation(item.arrays, item.facts) for item in items if item is not None]
     if len(made) < len(chains):
         return None
     if metrics[read_metric(judge).name].facts["statistic"] is None:
@@ -325,58 +326,31 @@ def _metric(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
     )
 
 
-def _protocol(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
+def _protocol(reading: Reading, judge: str, chains: Sequence[str]) -> Recovery | None:
     """Larger is better, image by image, in the first replicate."""
-    table = _by_image(bench, judge, chains, 0)
+    table = _by_image(reading, judge, chains, 0)
     return None if table is None else recovery_of_images(table)
 
 
-def _by_image(bench: Bench, judge: str, chains: Sequence[str], seed: int) -> Numbers | None:
+def _by_image(reading: Reading, judge: str, chains: Sequence[str], seed: int) -> Numbers | None:
     """What a protocol says of each map and image in one replicate, (maps, images); None if something is missing."""
-    protocol = protocol_named(judge)
-    score = _bits if protocol.evaluator else _right
-    values = [score(bench, protocol, chain, seed) for chain in chains]
-    known = [one for one in values if one is not None]
-    return np.stack(known) if len(known) == len(values) else None
-
-
-def _right(bench: Bench, protocol: Protocol, chain: str, seed: int) -> Numbers | None:
-    """Whether an image is recognised, or is not where pixels were removed."""
-    item = _cell(bench, protocol.name, chain, seed)
-    if item is None:
-        return None
-    right = item["test_scores"].argmax(1) == bench.task.test.labels.numpy()
-    return np.asarray(protocol.direction * right.astype(float))
-
-
-def _bits(bench: Bench, protocol: Protocol, chain: str, seed: int) -> Numbers | None:
-    """The score of an evaluator: bits that the mask costs beyond the same mask elsewhere, or saves where it keeps.
-
-    The first of its family is asked in both directions, as in a study; `keep` alone in its own.
-    """
-    gains = [_gain(bench, protocol, keeps, chain, seed) for keeps in dict.fromkeys((protocol.keeps, True))]
-    known = [gain for gain in gains if gain is not None]
-    return np.mean(known, 0) if len(known) == len(gains) else None
-
-
-def _gain(bench: Bench, protocol: Protocol, keeps: bool, chain: str, seed: int) -> Numbers | None:
-    asked = (evaluator_protocol(protocol.target, keeps, masks) for masks in SCORED)
-    most = entropies(bench, protocol, [seed])
-    own, shifted = (np.minimum(losses(bench, one, chain, FRACTIONS, [seed]), most).mean(1)[0] for one in asked)
-    gain = mask_gain(own, shifted, keeps)
-    return None if np.isnan(gain).any() else gain
-
-
-def _cell(bench: Bench, protocol: str, chain: str, seed: int) -> Mapping[str, Any] | None:
-    cell = Cell(bench.setting.task, bench.setting.model, chain, protocol, FRACTION, seed)
-    item = bench.cells.find(cell)
-    return None if item is None else item.arrays
+    if judge in EVALUATORS:
+        scores = EvaluatorScores(evaluator_bits(reading)[EVALUATORS[judge]])
+        known = [scores.measurements[chain].by_image[seed] for chain in chains if chain in scores.measurements]
+    else:
+        protocol = protocol_named(judge)
+        items = [reading.find(reading.setting.accuracy(read_chain(c), protocol, FRACTION, seed)) for c in chains]
+        answers = [item.arrays[protocol.test.of].argmax(1) for item in items if item is not None]
+        labels = reading.task.test.labels.numpy()
+        known = [protocol.direction * (classes == labels).astype(float) for classes in answers]
+    whole = len(known) == len(chains) and not np.isnan(known).any()
+    return np.stack(known) if whole else None
 
 
 def network_accuracy(part: Part, root: str) -> tuple[float, bool]:
     """The share of test images on which the explained network is right, and whether that is half way above chance."""
-    bench = bench_for(Setting.all_of(part.study)[0], root)
-    item: Mapping[str, Any] = bench.base_models.get(0)[1].arrays
-    share = float((item["test_scores"].argmax(1) == bench.task.test.labels.numpy()).mean())
-    chance = 1 / len(bench.task.classes)
+    reading = reading_of(part, root)
+    scores = obtain(reading.setting.base_model(0), reading.store).arrays[ANSWERS]
+    share = float((scores.argmax(1) == reading.task.test.labels.numpy()).mean())
+    chance = 1 / len(reading.task.classes)
     return share, share >= chance + LEARNED * (1 - chance)

@@ -7,7 +7,7 @@ import html
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,8 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from uproar.paths import write_file
-from uproar.study.cell import Failed, Outcome, Skipped, Unit
-from uproar.study.job import Job
+from uproar.study.graph import Failed, Job, Outcome, Skipped
 from uproar.wording import Pace, duration
 
 FILE = "progress.json"
@@ -43,24 +42,16 @@ class Progress:
     """How fast jobs are done, and what is left of them; of all that a command runs, one study after the other."""
     running: list[Job] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    outcomes: dict[Unit, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    """By key, results that are not in the store, and why."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Time inside jobs, by kind."""
+    """Time inside jobs, by step."""
     study: str = ""
     """Which of several studies it is."""
+    promised: set[tuple[str, str]] = field(default_factory=set)
+    """Results, by folder and key, that the store has when the run has ended, unless an outcome says otherwise."""
     machines: dict[str, NodeProgress] = field(default_factory=dict)
     """What each machine of a cluster has done and is doing; empty where there is only this one."""
-    promised: dict[tuple[str, str], list[Unit]] = field(default_factory=dict)
-    """Items (kind, key) that the store has now unless it lost them, with the units that stand or fall with each."""
-
-    def promise(self, more: Mapping[tuple[str, str], Sequence[Unit]]) -> None:
-        """Add items that will be in the store."""
-        for name, units in more.items():
-            self.promised.setdefault(name, []).extend(units)
-
-    def promised_but_missing(self, absent: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which of some items that are not in the store were promised for a unit that did not end otherwise."""
-        return {name for name in absent if any(unit not in self.outcomes for unit in self.promised.get(name, ()))}
 
     def then(self, later: Progress) -> Progress:
         """This run together with a later one of the same study that made what the store had lost."""
@@ -102,7 +93,7 @@ def notebook_listener() -> Listener:
         rest = "" if ended or progress.left is None else f", {duration(progress.left)} left"
         doing = "; ".join(map(str, progress.running))
         share = progress.done / progress.total if progress.total else None
-        text = f"{progress.done}/{progress.total} cells{rest}{doing and ', ' + doing}"
+        text = f"{progress.done}/{progress.total} results{rest}{doing and ', ' + doing}"
         line.say(text, share, last=ended)
 
     return listen
@@ -114,7 +105,7 @@ def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listen
     `begin` is called once, when the run has begun: a run that was refused leaves nothing behind.
     """
     last, begun = -EVERY, False
-    problems: dict[Unit, Outcome] = {}  # of all studies that were run one after the other
+    problems: dict[str, Outcome] = {}  # of all studies that were run one after the other
 
     def both(progress: Progress) -> None:
         nonlocal last, begun
@@ -144,11 +135,11 @@ def read_progress(folder: Path) -> Progress | None:
         left.done,
         notices=left.notices,
         machines=left.machines,
-        outcomes={one.unit: one.outcome for one in left.outcomes},
+        outcomes={problem.key: problem.outcome for problem in left.outcomes},
     )
 
 
-def _content(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, Any]:
+def _content(progress: Progress, problems: Mapping[str, Outcome]) -> dict[str, Any]:
     return {
         "total": progress.total,
         "cached": progress.cached,
@@ -157,8 +148,8 @@ def _content(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, 
         "notices": progress.notices,
         "machines": {name: asdict(m) for name, m in progress.machines.items()},
         "outcomes": [
-            {"unit": asdict(unit), "status": type(outcome).__name__, "reason": outcome.reason}
-            for unit, outcome in problems.items()
+            {"key": key, "status": type(outcome).__name__, "reason": outcome.reason}
+            for key, outcome in problems.items()
             if isinstance(outcome, Skipped | Failed)
         ],
     }
@@ -168,9 +159,9 @@ Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class Problem(BaseModel):
-    """A unit that was skipped or failed, as the file has it."""
+    """A result that was skipped or failed, as the file has it."""
 
-    unit: Unit
+    key: str
     status: Literal["Skipped", "Failed"]
     reason: str
 

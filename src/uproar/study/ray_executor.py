@@ -25,9 +25,8 @@ from typing import Any
 from uproar.backends import is_private
 from uproar.errors import BadInput, UproarError, one_line
 from uproar.study.executors import drain, failure_report, run_apart
-from uproar.study.job import Job
-from uproar.study.remote_worker import Fingerprints, NodeUnfit, Token, WorkerSetup, check_data, prepare, worker_setup
-from uproar.study.run_job import Report
+from uproar.study.graph import Job, Report
+from uproar.study.remote_worker import NodeUnfit, Token, WorkerSetup, check_data, fingerprint_of, prepare, worker_setup
 from uproar.study.spec import Study
 
 
@@ -117,7 +116,7 @@ def serve(setup: WorkerSetup, job: Job, data: str) -> Iterator[object]:
     yield JobStarted(ray.get_runtime_context().get_node_id(), metadata.version("torch"))
     try:
         prepare(setup, ray.get)
-        check_data(job, setup.root, data)
+        check_data(job, data)
     except UproarError as error:
         yield NodeUnfit(one_line(error))
         return
@@ -171,7 +170,6 @@ class Ray:
         self.notices: list[str] = []
         self.noted: set[str] = set()
         self.names: dict[str, str] = {}
-        self.fingerprints = Fingerprints(self.root)
         self.token = Token(self.root)
         try:
             self.workers = self._places()
@@ -256,7 +254,7 @@ class Ray:
                 name=str(job),
                 scheduling_strategy=self._elsewhere(past),
             )
-            self.given.append(_RemoteJob(job, task.remote(self.setup, job, self.fingerprints.of(job.setting))))
+            self.given.append(_RemoteJob(job, task.remote(self.setup, job, fingerprint_of(job))))
 
     def _elsewhere(self, past: _Attempts) -> Any:
         """Not on nodes that cannot do it; rather not where it died before."""

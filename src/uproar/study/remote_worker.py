@@ -23,9 +23,8 @@ from uproar.errors import BadInput, StoreError
 from uproar.extend import load_plugins_later
 from uproar.paths import public
 from uproar.plugins import Bundle, bundle, install_bundle
-from uproar.study.bench import bench_for
-from uproar.study.job import Job
-from uproar.study.settings import Setting
+from uproar.study.graph import Job
+from uproar.study.inputs import Data
 from uproar.study.spec import Study
 
 FOLDER = "runs"
@@ -161,20 +160,12 @@ def prepare(setup: WorkerSetup, fetch: Callable[[Any], Bundle] = lambda content:
     _ready.add(setup.token)
 
 
-class Fingerprints:
-    """The fingerprints of settings' images, each read once: those of audits are known only when their jobs come."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-        self._known: dict[Setting, str] = {}
-
-    def of(self, setting: Setting) -> str:
-        if setting not in self._known:
-            self._known[setting] = bench_for(setting, self.root).task.fingerprint
-        return self._known[setting]
+def fingerprint_of(job: Job) -> str:
+    """The fingerprint of the images that a job is about; empty where it is about none."""
+    return "" if job.data is None else Data(job.data.name, job.data.limit, job.data.output).task.fingerprint
 
 
-def check_data(job: Job, root: str, fingerprint: str) -> None:
+def check_data(job: Job, fingerprint: str) -> None:
     """Refuse to compute with images that are not those of the user's machine."""
-    if bench_for(job.setting, root).task.fingerprint != fingerprint:
-        raise BadInput(f"its {job.setting.task} holds other images than that of this machine.")
+    if fingerprint_of(job) != fingerprint:
+        raise BadInput(f"its {job.data.name} holds other images than that of this machine.")

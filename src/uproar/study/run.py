@@ -1,45 +1,119 @@
-"""The main path: plan a study, do what is missing, collect what there is."""
+"""The main path: name what a study asks for, make what is missing, hand jobs out as soon as they can be done."""
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from uproar.errors import BadInput
 from uproar.store import Store
-from uproar.study.cell import NO_BASE, Done, Failed, Outcome, TrialBatch, Unit
 from uproar.study.executors import Executor, executor, workers
-from uproar.study.grid import check_fractions
-from uproar.study.job import Job, evaluator_of, is_evaluator
-from uproar.study.plan import Plan, plan
+from uproar.study.graph import (
+    ATTEMPTS,
+    NO_BASE,
+    Done,
+    Failed,
+    Job,
+    Lost,
+    Outcome,
+    Report,
+    Result,
+    Skipped,
+    jobs_of,
+    missing,
+)
+from uproar.study.grid import cells_of, check_study, settings_of, shown_of
 from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
-from uproar.study.run_job import Report
 from uproar.study.slurm_executor import SlurmRequest, Submitit
 from uproar.study.spec import Study
 from uproar.wording import Pace
+
+AUDIT = "audit "
+"""How the names of studies that audits need begin."""
+
+
+@dataclass
+class Plan:
+    """What a study asks for, what the store has of it, and the jobs for the rest."""
+
+    wanted: list[Result]
+    """What its numbers are made of, each once."""
+    cached: int
+    jobs: list[Job] = field(default_factory=list)
+    beside: list[Result] = field(default_factory=list)
+    """What a report shows beside the numbers."""
+    refused: int = 0
+    """Numbers that do not apply here."""
+
+    @property
+    def cost(self) -> float:
+        """All expected work, in images passed forward and backward."""
+        return sum(job.cost for job in self.jobs)
+
+
+def plan(study: Study, store: Store, settled: Collection[str] = ()) -> Plan:
+    """The jobs that are still to be done; what is `settled`, by key, has ended and is not tried again."""
+    check_study(study)
+    settings = settings_of(study)
+    cells = [cell for setting in settings for cell in cells_of(study, setting)]
+    wanted = [cell.result for cell in cells if cell.result is not None]
+    shown = [result for setting in settings for result in shown_of(study, setting)]
+    refused = sum(cell.result is None for cell in cells)
+    return plan_results(wanted, store, settled, study.device, shown, refused)
+
+
+def plan_results(
+    wanted: Sequence[Result],
+    store: Store,
+    settled: Collection[str] = (),
+    device: str = "cpu",
+    beside: Sequence[Result] = (),
+    refused: int = 0,
+) -> Plan:
+    """The jobs for some results, and for what is shown `beside` them."""
+    store.backend.refresh()  # others may have written since it was last read
+    wanted = list(dict.fromkeys(wanted))
+    absent = missing([result for result in (*wanted, *beside) if result.key not in settled], store)
+    cached = sum(store.has(result.folder, result.key) for result in wanted)
+    return Plan(wanted, cached, jobs_of(absent, device), list(beside), refused)
 
 
 class Queue:
     """Jobs by what they need: those whose needs have all ended are `ready`, in the order of the plan."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self.ready = deque(job for job in jobs if not job.needs)
-        self._missing = {job.id: len(set(job.needs)) for job in jobs}
+        self._place = {job.id: place for place, job in enumerate(jobs)}
+        self._missing = {job.id: len(job.needs) for job in jobs}
+        self._jobs = list(jobs)
         self._dependents: dict[str, list[Job]] = defaultdict(list)
+        self._ready = [self._place[job.id] for job in jobs if not job.needs]
         for job in jobs:
-            for need in set(job.needs):
+            for need in job.needs:
                 self._dependents[need].append(job)
 
-    def end(self, name: str) -> None:
+    def __bool__(self) -> bool:
+        return bool(self._ready)
+
+    def pop(self) -> Job:
+        """The first of the jobs that are ready."""
+        return self._jobs[heapq.heappop(self._ready)]
+
+    def clear(self) -> None:
+        """Hand out nothing more."""
+        self._ready.clear()
+
+    def end(self, job: Job) -> None:
         """A job has ended, well or not: what waited for it alone is ready."""
-        for job in self._dependents.pop(name, ()):
-            self._missing[job.id] -= 1
-            if not self._missing[job.id]:
-                self.ready.append(job)
+        for dependent in self._dependents.pop(job.id, ()):
+            self._missing[dependent.id] -= 1
+            if not self._missing[dependent.id]:
+                heapq.heappush(self._ready, self._place[dependent.id])
 
 
 class Deadline:
@@ -61,7 +135,7 @@ def run_study(
     listen: Listener = lambda _: None,
     ray: str | None = None,
     budget: float | None = None,
-    settled: Collection[Unit] = (),
+    settled: Mapping[str, Outcome] | None = None,
     slurm: SlurmRequest | None = None,
 ) -> Progress:
     """Do everything a study and its audits ask for that the store does not have yet.
@@ -74,31 +148,23 @@ def run_study(
     if budget is not None and not budget > 0:
         raise BadInput(f"budget is a time in seconds above 0, not {budget}.")
     study.check_files()
-    whole = Progress(study=study.name)
-    deadline = Deadline(budget)
-    made_first = 0
+    whole, deadline = Progress(study=study.name), Deadline(budget)
+    whole.outcomes |= settled or {}
     with _workers(study, store, jobs, ray, slurm) as runner:
         whole.pace = Pace(runner.workers)
-        for name, todo, expected in _plans(study, store, settled):
+        for name, todo in _plans(study, store, whole.outcomes):
             if deadline.over and whole.total:
                 break
             _begin(Store(store))  # not before the plan: a study that cannot run leaves no store
-            whole.pace.expect((job.like, job.cost) for job in expected.jobs)
-            progress = _run(name, todo, runner, listen, deadline, whole.pace)
-            whole.outcomes |= progress.outcomes
-            whole.notices += progress.notices
-            whole.promise(todo.promised)
-            for kind, seconds in progress.seconds.items():
-                whole.seconds[kind] = whole.seconds.get(kind, 0.0) + seconds
-            if name.startswith(FIRST):
-                made_first = progress.done - progress.cached
-            elif not name.startswith(AUDIT):
+            whole.promised |= {(result.folder, result.key) for result in (*todo.wanted, *todo.beside)}
+            progress = _run(name, todo, runner, listen, deadline, whole)
+            if not name.startswith(AUDIT):
                 whole.total += progress.total
-                whole.cached += progress.cached - made_first
+                whole.cached += progress.cached
                 whole.done += progress.done
     if deadline.over:
         whole.notices.append(
-            f"The budget of {budget:.0f} seconds ended the run: {whole.total - whole.done} cells of what was "
+            f"The budget of {budget:.0f} seconds ended the run: {whole.total - whole.done} results of what was "
             "begun are not done; the same command goes on."
         )
     return whole
@@ -110,51 +176,28 @@ def _begin(store: Store) -> None:
     store.backend.sweep()
 
 
-AUDIT = "audit "
-"""How the names of studies that audits need begin."""
-FIRST = "evaluator of "
-"""How the name of the part of a study begins that is run before the rest."""
+def _plans(study: Study, store: str | Path, settled: Mapping[str, Outcome]) -> Iterator[tuple[str, Plan]]:
+    """What to do one after the other: the study or its interim analyses, then what its audits need.
 
-
-def _plans(study: Study, store: str | Path, settled: Collection[Unit]) -> Iterator[tuple[str, Plan, Plan]]:
-    """What to do one after the other: the given study or its interim analyses, then what its audits need.
-
-    Each is planned when what comes before it is done. Beside it stands what the time left is told of: the evaluator is
-    asked before the rest of a study, which waits for it. What loads tables is imported late: the workers of a plain
-    study should not wait for it.
+    Each is planned when what comes before it is done. What loads tables is imported late: the workers of a plain study
+    should not wait for it.
     """
-    check_fractions(study, Store(store).root)
+    place = Store(store)
     if study.until_decided:
         from uproar.study.adaptive import interim_studies
 
         for name, part in interim_studies(study, store):
-            todo = plan(part, Store(store), settled)
-            yield name, todo, todo
+            yield name, plan(part, place, settled)
     else:
-        whole = plan(study, Store(store), settled)
-        first = _evaluator_part(study)
-        if first is not None:
-            yield f"{FIRST}{study.name}", plan(first, Store(store), settled), whole
-            whole = plan(study, Store(store), settled)
-        yield study.name, whole, whole
+        yield study.name, plan(study, place, settled)
     if study.audits:
-        from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials
+        from uproar.study.audit import audit_requests, needed_studies, needed_trials, trials_of_audit
 
         requests = audit_requests(study)
         for name, part in needed_studies(requests).items():
-            todo = plan(part, Store(store), settled)
-            yield f"{AUDIT}{name}", todo, todo
-        for name, (trials, setting) in needed_trials(requests).items():
-            todo = plan_trials(trials, setting, Store(store))
-            yield f"{AUDIT}{name}", todo, todo
-
-
-def _evaluator_part(study: Study) -> Study | None:
-    """What a study asks of the evaluator, whose answer is wanted first; None where it asks nothing else, or nothing."""
-    evaluators = [protocol.name for protocol in study.protocol_list if protocol.evaluator]
-    if not evaluators or len(evaluators) == len(study.protocol_list):
-        return None
-    return study.with_changes(protocols=evaluators, metrics=(), audits=(), claims=())
+            yield f"{AUDIT}{name}", plan(part, place, settled)
+        for name, trials in needed_trials(requests).items():
+            yield f"{AUDIT}{name}", plan_results(trials_of_audit(trials), place, settled)
 
 
 @contextmanager
@@ -177,34 +220,68 @@ def _workers(
         runner.close()
 
 
-def _run(name: str, todo: Plan, runner: Executor, listen: Listener, deadline: Deadline, pace: Pace) -> Progress:
-    progress = Progress(len(todo.cells), todo.cached, pace=pace, outcomes=dict(todo.skipped), study=name)
-    progress.done = todo.cached + len(todo.skipped)
+def _run(name: str, todo: Plan, runner: Executor, listen: Listener, deadline: Deadline, whole: Progress) -> Progress:
+    """Make everything of a plan; what the store loses meanwhile is made once more."""
+    progress = Progress(len(todo.wanted), todo.cached, todo.cached, whole.pace, study=name)
+    progress.outcomes, progress.notices, progress.seconds = whole.outcomes, whole.notices, whole.seconds
+    progress.done += sum(result.key in whole.outcomes for result in todo.wanted)
     listen(progress)
-    _drive(todo, runner, progress, listen, deadline)
+    jobs, counted = todo.jobs, set(todo.wanted)
+    for _ in range(ATTEMPTS):
+        whole.pace.expect((job.like, job.cost) for job in jobs)
+        lost = _drive(jobs, counted, runner, progress, listen, deadline)
+        if not lost or deadline.over:
+            return progress
+        store = Store(runner.root)
+        jobs = jobs_of(missing(lost, store), jobs[0].device)
+    for result, outcome in lost.items():
+        _note(result, Failed(f"the store lost what it needs, {ATTEMPTS} times: {outcome.reason}"), counted, progress)
     return progress
 
 
-def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener, deadline: Deadline) -> None:
-    """Hand out jobs as soon as what they need has ended, until all are done or the time is over."""
-    queue = Queue(todo.jobs)
-    ended: dict[str, Report] = {}
-    under_way: set[str] = set()
-    while queue.ready or under_way:
+def _drive(
+    jobs: Sequence[Job],
+    counted: Collection[Result],
+    runner: Executor,
+    progress: Progress,
+    listen: Listener,
+    deadline: Deadline,
+) -> dict[Result, Lost]:
+    """Hand out jobs as soon as what they need has ended, until all are done or the time is over; what was lost."""
+    queue, under_way, lost = Queue(jobs), set[str](), dict[Result, Lost]()
+    ended: dict[Result, Outcome] = {}
+
+    def settle(report: Report) -> None:
+        if report.seconds:
+            progress.pace.spent(report.job.like, report.job.cost, report.seconds)
+        progress.notices += report.notices
+        kind = report.job.step
+        progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds
+        for result, outcome in report.outcomes.items():
+            ended[result] = outcome
+            if isinstance(outcome, Lost):
+                lost[result] = outcome
+            else:
+                _note(result, outcome, counted, progress)
+        listen(progress)
+
+    while queue or under_way:
         if deadline.over:
-            queue.ready.clear()
+            queue.clear()
             under_way -= {job.id for job in runner.withdraw()}
             if not under_way:
-                return
-        while queue.ready:
-            job = queue.ready.popleft()
-            blocked = _blocked(job, ended)
-            if blocked is None:
-                runner.submit(job)
+                return lost
+        while queue:
+            job = queue.pop()
+            inherited = {r: why for r in job.results if (why := _inherited(r, ended, progress.outcomes)) is not None}
+            possible = tuple(result for result in job.results if result not in inherited)
+            if inherited:
+                settle(Report(job, inherited, 0.0))
+            if possible:
+                runner.submit(job.only(possible))
                 under_way.add(job.id)
             else:
-                _settle(blocked, ended, progress, listen)
-                queue.end(job.id)
+                queue.end(job)
         if not under_way:
             continue
         progress.running = runner.running()
@@ -215,45 +292,26 @@ def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener, d
             listen(progress)
             continue
         under_way.discard(report.job.id)
-        _settle(report, ended, progress, listen)
-        queue.end(report.job.id)
+        settle(report)
+        queue.end(report.job)
+    return lost
 
 
-def _settle(report: Report, ended: dict[str, Report], progress: Progress, listen: Listener) -> None:
-    ended[report.job.id] = report
-    progress.pace.spent(report.job.like, report.job.cost, report.seconds)
-    progress.notices += report.notices
-    kind = report.job.kind
-    progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds
-    for unit, outcome in report.outcomes.items():
-        if not isinstance(unit, str):
-            progress.done += 1
-            if not isinstance(outcome, Done):
-                progress.outcomes[unit] = outcome
-    listen(progress)
+def _note(result: Result, outcome: Outcome, counted: Collection[Result], progress: Progress) -> None:
+    progress.done += result in counted
+    if not isinstance(outcome, Done):
+        progress.outcomes[result.key] = outcome
 
 
-def _blocked(job: Job, ended: dict[str, Report]) -> Report | None:
-    """The report of a job that cannot run because what it needs was skipped or failed.
-
-    Of several evaluators that are trained at once each says for itself why it cannot be.
-    """
-    for need in job.needs if len(job.seeds) < 2 else ():
-        for unit, outcome in ended[need].outcomes.items():
-            mine = unit in ("base", evaluator_of(job.seed)) or unit in _estimators(job)
-            if mine and not isinstance(outcome, Done):
-                units: list[str | Unit] = [*job.names, *job.cells, *map(evaluator_of, job.seeds)]
-                return Report(job, dict.fromkeys(units, _inherited(unit, outcome)), 0.0)
+def _inherited(result: Result, ended: Mapping[Result, Outcome], outcomes: Mapping[str, Outcome]) -> Outcome | None:
+    """How a result ends whose inputs cannot be made; None where all are there."""
+    for needed in result.inputs:
+        outcome = ended.get(needed, outcomes.get(needed.key))
+        if isinstance(outcome, Failed):
+            if needed.step == "base_model":
+                return Failed(f"{NO_BASE}: {outcome.reason}", outcome.traceback)
+            if needed.step == "evaluator" and not outcome.reason.startswith(NO_BASE):
+                return Failed(f"the evaluator could not be trained: {outcome.reason}", outcome.traceback)
+        if isinstance(outcome, Skipped | Failed | Lost):
+            return outcome
     return None
-
-
-def _estimators(job: Job) -> set[str]:
-    return {cell.estimator for cell in job.cells if not isinstance(cell, TrialBatch)}
-
-
-def _inherited(unit: str | Unit, outcome: Outcome) -> Outcome:
-    if isinstance(outcome, Failed) and unit == "base":
-        return Failed(f"{NO_BASE}: {outcome.reason}", outcome.traceback)
-    if isinstance(outcome, Failed) and is_evaluator(unit) and not outcome.reason.startswith(NO_BASE):
-        return Failed(f"the evaluator could not be trained: {outcome.reason}", outcome.traceback)
-    return outcome

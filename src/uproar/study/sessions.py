@@ -132,7 +132,7 @@ def run_to_end(
             break
         began = time.perf_counter()
         rest = None if budget is None else budget - seconds
-        later = run_study(study, store, jobs, listen, ray, rest, progress.outcomes, slurm)
+        later = run_study(study, store, jobs, listen, ray, rest, dict(progress.outcomes), slurm)
         seconds += time.perf_counter() - began
         progress = progress.then(later)
         results = collect_run(study, store, progress)

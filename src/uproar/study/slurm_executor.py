@@ -31,9 +31,8 @@ from uproar.backends import backend_at, is_private
 from uproar.errors import BadInput, StoreError, UproarError, one_line
 from uproar.paths import write_file
 from uproar.study.executors import drain, failure_report, run_apart
-from uproar.study.job import Job
-from uproar.study.remote_worker import Fingerprints, NodeUnfit, Token, WorkerSetup, check_data, prepare, worker_setup
-from uproar.study.run_job import Report
+from uproar.study.graph import Job, Report
+from uproar.study.remote_worker import NodeUnfit, Token, WorkerSetup, check_data, fingerprint_of, prepare, worker_setup
 from uproar.study.spec import Resources, Study
 
 SlurmRequest = str | Mapping[str, Any]
@@ -230,7 +229,7 @@ def _serve(task: Task, served: Served) -> None:
         write_file(task.status, json.dumps(said).encode())
         try:
             prepare(setup)
-            check_data(job, setup.root, data)
+            check_data(job, data)
         except UproarError as error:
             served.unfit = NodeUnfit(one_line(error))
             return
@@ -322,7 +321,6 @@ class Submitit:
         self.deaths: dict[str, int] = {}
         self.spent: dict[str, list[float]] = {}
         self.notices: list[str] = []
-        self.fingerprints = Fingerprints(self.root)
         self.count, self.asked = 0, time.monotonic()
         try:
             self._begin(studies)
@@ -433,18 +431,18 @@ class Submitit:
 
     def _bundle(self) -> list[Job]:
         """The next jobs of one kind for a task; a single one until it is known how long they take."""
-        kind = self.waiting[0].kind
+        kind = self.waiting[0].step
         times = self.spent.get(kind)
         known = 1 if times is None else max(1, int(BUNDLE / max(sum(times) / len(times), 1e-3)))
         most = min(known, math.ceil(len(self.waiting) / (2 * self.workers)))
         jobs = [self.waiting.popleft()]
-        while self.waiting and len(jobs) < most and self.waiting[0].kind == kind:
+        while self.waiting and len(jobs) < most and self.waiting[0].step == kind:
             jobs.append(self.waiting.popleft())
         return jobs
 
     def _task(self, jobs: Sequence[Job]) -> Task:
         self.count += 1
-        data = tuple(self.fingerprints.of(job.setting) for job in jobs)
+        data = tuple(fingerprint_of(job) for job in jobs)
         own = self.settings.cluster != "debug"
         return Task(str(self.folder), self.count, tuple(jobs), data, self.settings.time, own)
 
@@ -467,7 +465,7 @@ class Submitit:
                 f"node out with --slurm exclude={served.host}; what was finished is kept."
             )
         for report in served.reports:
-            self.spent.setdefault(report.job.kind, []).append(report.seconds)
+            self.spent.setdefault(report.job.step, []).append(report.seconds)
             notices, self.notices = [*self.notices, *report.notices], []
             self.reports.append(replace(report, worker=served.host, notices=notices))
         done = len(served.reports)

@@ -46,6 +46,9 @@ METHODS = (
 """The methods that people use, in their usual form: saliency and SmoothGrad are of the gradient's size."""
 DEMO_ESTIMATORS = (BASELINE, "block_random", "sobel", *METHODS)
 
+EVALUATORS = {"evaluator": "label", "evaluator:model": "answer"}
+"""What evaluators are asked for, by the name in a study: the label, or the answer of the explained network."""
+
 MOST = 10_000
 """Entries of any list of a study: seeds, estimators, fractions, …"""
 MOST_CELLS = 1_000_000
@@ -192,7 +195,8 @@ class Study(BaseModel):
             if chain.name in self.baselines and chain.role != "baseline":
                 raise BadInput(f"baselines are rankings without a network, such as centre; {chain.name} is none.")
         if self.protocols or not self.metrics:
-            _distinct("protocol", [protocol_named(name).name for name in self.protocols])
+            names = [name if name in EVALUATORS else protocol_named(name).name for name in self.protocols]
+            _distinct("protocol", names)
         for text in self.metrics:
             read_metric(text)
         if self.checks:
@@ -300,34 +304,20 @@ class Study(BaseModel):
     @property
     def check_names(self) -> list[str]:
         """The checks that are asked, in canonical form: beside an evaluator, those that no metric makes already."""
-        if not any(protocol.evaluator for protocol in self.protocol_list):
+        if not self.evaluator_targets:
             return []
         asked = {read_metric(text).name for text in self.metrics}
         return [name for name in read_checks(self.checks) if read_metric(name).name not in asked]
 
     @property
     def protocol_list(self) -> list[Protocol]:
-        """The protocols, read, each with those that it brings: the evaluator its other direction and its control."""
-        protocols = {protocol.name: protocol for protocol in map(protocol_named, self.protocols)}
-        waiting = [name for protocol in protocols.values() for name in protocol.brings]
-        while waiting:
-            protocol = protocol_named(waiting.pop(0))
-            if protocol.name not in protocols:
-                protocols[protocol.name] = protocol
-                waiting += protocol.brings
-        return list(protocols.values())
+        """The protocols, read: those that retrain networks, or ask the explained one about changed images."""
+        return [protocol_named(name) for name in self.protocols if name not in EVALUATORS]
 
-    def chains_for(self, protocol: Protocol) -> list[Chain]:
-        """The estimators under a protocol.
-
-        An evaluator asks one random ranking: every image has its own, and scores are means over images. Two more made
-        intervals of differences to random 2 to 11 % narrower on digits, for an eighth of the work of judging.
-        """
-        return self.judged_chains if protocol.evaluator else self.all_chains
-
-    def fractions_for(self, protocol: Protocol) -> tuple[float, ...]:
-        """The shares of the pixels that are removed or kept under a protocol."""
-        return self.evaluator_fractions if protocol.evaluator else self.fractions
+    @property
+    def evaluator_targets(self) -> list[str]:
+        """What evaluators are asked for: the label, the answer of the explained network, both or nothing."""
+        return [target for name, target in EVALUATORS.items() if name in self.protocols]
 
     @property
     def all_fractions(self) -> tuple[float, ...]:
@@ -337,10 +327,8 @@ class Study(BaseModel):
     @property
     def every_chain(self) -> list[Chain]:
         """The estimators under all protocols and metrics."""
-        chains = {chain.name: chain for chain in (*self.all_chains, *(self.judged_chains if self.metrics else ()))}
-        for protocol in self.protocol_list:
-            chains |= {chain.name: chain for chain in self.chains_for(protocol)}
-        return list(chains.values())
+        more = self.judged_chains if self.metrics or self.evaluator_targets else []
+        return list({chain.name: chain for chain in (*self.all_chains, *more)}.values())
 
     @property
     def deviations(self) -> list[str]:

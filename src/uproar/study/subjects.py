@@ -20,7 +20,6 @@ from uproar.estimators import Chain, Context, explain_chains, families, prepare_
 from uproar.estimators.explain import check_kind
 from uproar.estimators.layers import chosen_layers
 from uproar.models import MemoryBudget, ModelSpec, borrowed, make
-from uproar.models.forward import callable_from_cpu
 from uproar.models.output_kind import (
     SOFTMAX,
     Output,
@@ -37,11 +36,10 @@ from uproar.results.scores import Scores
 from uproar.scoring import score_all
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
-from uproar.study.base_models import FINE_TUNED, BaseModels, weights_item, weights_of
-from uproar.study.bench import Bench, bench_for
-from uproar.study.changed_images import changed_images
-from uproar.study.settings import Setting, followed_targets
+from uproar.study.graph import obtain
+from uproar.study.grid import Setting, settings_of
 from uproar.study.spec import study_of
+from uproar.study.steps import changed_images, counting_epochs, followed_targets, network_of, weights_of
 from uproar.tensors import check_training_labels, spans
 from uproar.training import FineTuning, predict
 from uproar.training.finetune import FineTunedCopies
@@ -292,28 +290,31 @@ class ImageSet:
     """Number of classes, where it is known without the network."""
     train: Split | None = None
     """Training images of the user's own, where they were given."""
-    bench: Bench | None = None
-    """The task they are from."""
+    setting: Setting | None = None
+    """The task that they are from, with its network."""
+    store: Store | None = None
+    """Where results of that are kept."""
     notes: tuple[str, ...] = ()
     """What to keep in mind of them and of the network."""
 
     @property
     def count(self) -> int:
         """How many there are, of which `x` may have only some."""
-        return count_images(self.source) if self.bench is None else len(self.bench.task.test)
+        return count_images(self.source) if self.setting is None else len(self.setting.data.task.test)
 
 
 def images_of_task(task: str, model: str, weights: str | None, limit: int, seed: int, store: Store) -> ImageSet:
     """The test images of a task."""
     study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
     study.check_files()
-    bench = bench_for(Setting.all_of(study)[0], store.root)
-    test, classes = bench.task.test, bench.task.classes
+    (setting,) = settings_of(study)
+    known_task, single = setting.data.task, setting.data.output_kind.single
+    test, classes = known_task.test, known_task.classes
     x, y = test.read(slice(0, limit)), test.labels[:limit]
-    titles = [title_of(bench.task, label) for label in y]
-    known = y if bench.task.kind == "softmax" else y[:, 0].long() if bench.inputs.output.single else None
-    count = 2 if bench.inputs.output.single else len(classes)
-    return ImageSet(x, titles, known, task, count, bench=bench, notes=tuple(bench.task.notes))
+    titles = [title_of(known_task, label) for label in y]
+    known = y if known_task.kind == "softmax" else y[:, 0].long() if single else None
+    count, notes = 2 if single else len(classes), tuple(known_task.notes)
+    return ImageSet(x, titles, known, task, count, setting=setting, store=store, notes=notes)
 
 
 def title_of(task: Task, label: Tensor) -> str:
@@ -396,23 +397,25 @@ def subject_of_images(
     `output` says what the network answers with.
     """
     check_target(target, images)
-    x, bench = images.x, images.bench
-    if bench is None:
+    x, setting = images.x, images.setting
+    if setting is None or images.store is None:
         net, made = _network(images, model, weights, seed)
         mean = x.mean((0, 2, 3)) if images.train is None else channel_moments(images.train)[0]
         context = Context(Draws.of(seed, len(x)), mean, images.train)
     else:
-        task = bench.task
-        net = bench.base_models.get(seed, listen=listen)[0]
+        task = setting.data.task
+        with counting_epochs(listen):
+            base = obtain(setting.base_model(seed), images.store)
+        net = network_of(base, setting.network, setting.data)
         truth = task.test.truth(slice(0, len(x)))
         context = Context(Draws.of(seed, len(x)), task.mean, task.train, truth, samples=task.test)
-        made = {**bench.spec.identity, "data": task.fingerprint}
+        made = {**setting.network.spec.identity, "data": task.fingerprint}
     answers = predict(net.eval(), x)
-    if bench is not None and bench.task.kind != "softmax":
-        kind = bench.inputs.output
+    if setting is not None and setting.data.task.kind != "softmax":
+        kind = setting.data.output_kind
     else:
         kind = recognise_output(net, x, answers, output, sum_tolerance(net))
-    if bench is None and images.labels is not None:
+    if setting is None and images.labels is not None:
         _check_folders(images.source, 2 if kind.single else answers.shape[1])
     return Subject(net, x, _targets(answers, kind, images.labels, target), context, made, kind)
 
@@ -465,9 +468,17 @@ def fine_tuner_of(
 
     The labels of training images of the user are checked here. `listen` counts epochs.
     """
-    bench = images.bench
-    if bench is not None:
-        return lambda _: _of_base_model(bench.base_models, seed, listen)
+    if images.setting is not None and images.store is not None:
+        setting, place = images.setting, images.store
+        return lambda model: FineTunedCopies(
+            model,
+            changed_images(setting.data.task.train),
+            setting.data.task.train.labels,
+            setting.data.task.mean,
+            seed,
+            _of_study(setting, seed, place),
+            listen,
+        )
     train, mean = images.train, subject.context.mean
     if train is None or mean is None:
         return None
@@ -477,10 +488,9 @@ def fine_tuner_of(
     )
 
 
-def _of_base_model(base_models: BaseModels, seed: int, listen: Epochs | None) -> Callable[[FineTuning], nn.Module]:
-    """The copies that a study of the task would make and keep."""
-    copies = base_models.fine_tuned(seed, listen)
-    return lambda tuning: callable_from_cpu(copies(tuning))
+def _of_study(setting: Setting, seed: int, store: Store) -> Callable[..., Mapping[str, Tensor]]:
+    """The weights of the copies that a study of the task would make and keep."""
+    return lambda tuning, _: weights_of(obtain(setting.fine_tuned(tuning, seed), store).arrays)
 
 
 class _Kept:
@@ -493,7 +503,11 @@ class _Kept:
 
     def __call__(self, tuning: FineTuning, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
         """The weights, made now if they are not there."""
-        return weights_of(self.store.once(FINE_TUNED, self._key(tuning), lambda: weights_item(make())))
+        return weights_of(self.store.once("fine-tuned", self._key(tuning), lambda: _weights_item(make())).arrays)
 
     def _key(self, tuning: FineTuning) -> str:
-        return key_of(FINE_TUNED, {**self.facts, **tuning.identity})
+        return key_of("fine-tuned", {**self.facts, **tuning.identity})
+
+
+def _weights_item(weights: Mapping[str, Tensor]) -> Item:
+    return Item({name: value.detach().cpu().contiguous().numpy() for name, value in weights.items()})

@@ -56,7 +56,7 @@ def serve(handle: int) -> None:
     from uproar.errors import UproarError
     from uproar.extend import load_plugins_later
     from uproar.plugins import installed
-    from uproar.study.run_job import run_job
+    from uproar.study.graph import run_job
 
     torch.set_num_threads(1)
     connection: Connection = Connection(handle)
@@ -68,7 +68,7 @@ def serve(handle: int) -> None:
     load_now = load_plugins_later(plugins)
     while (job := _received(connection)) is not None:
         try:
-            if job.plugin:
+            if job.plugins:
                 load_now()
             answer: object = run_job(job, root)
         except UproarError as error:
