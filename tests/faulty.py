@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+from uproar.study.bench import bench_for
 
 import uproar
 from uproar.study import levels as shards
-from uproar.study.bench import bench_for
 
 STUDY = {
     "name": "faults",

@@ -9,6 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from uproar.study.bench import Bench, bench_for
+from uproar.study.cell import Cell, Failed, ScoreCell
+from uproar.study.run_job import attempt
+from uproar.study.settings import ImageRanking, Setting
 
 import uproar
 from uproar.cli.app import _exit_code
@@ -18,11 +22,7 @@ from uproar.expression import parse
 from uproar.extend import _registries, declared_in, load_plugin
 from uproar.protocols import PROTOCOLS
 from uproar.store import Store
-from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, Failed, ScoreCell
-from uproar.study.run_job import attempt
 from uproar.study.sessions import run
-from uproar.study.settings import ImageRanking, Setting
 from uproar.training import Recipe
 
 TINY = {

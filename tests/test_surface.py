@@ -24,7 +24,7 @@ def test_every_public_name_exists_and_is_documented():
 
 
 def test_a_worker_process_does_not_load_what_only_reports_need():
-    code = "import sys, uproar.extend, uproar.study.run_job; print([m for m in ('pandas', 'matplotlib', 'scipy.stats') if m in sys.modules])"
+    code = "import sys, uproar.extend, uproar.study.steps; print([m for m in ('pandas', 'matplotlib', 'scipy.stats') if m in sys.modules])"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == "[]"
 

@@ -32,7 +32,7 @@ from uproar.paths import public
 
 KEYS = 1
 """Raised when results with the same inputs are no longer the same: all are then computed again."""
-FORMAT = 2
+FORMAT = 3
 """Raised when files written by this version cannot be read by an older one, or the other way round."""
 MARKER = "FORMAT.json"
 SUFFIX = ".safetensors"

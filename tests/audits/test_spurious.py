@@ -75,18 +75,18 @@ def test_train_only_is_the_network_of_roar_tested_on_whole_images(tmp_path):
         "recipe": {"epochs": 1},
     }
     run = uproar.run(study, store=tmp_path, jobs=1)
-    from uproar.study.bench import bench_for
-    from uproar.study.cell import Cell
-    from uproar.study.settings import Setting
+    from uproar.study.grid import accuracies_of, settings_of
+    from uproar.study.inputs import Fill, Removal
     from uproar.study.spec import study_of
+    from uproar.study.steps import Changes
 
-    (setting,) = Setting.all_of(study_of(study))
-    bench = bench_for(setting, str(tmp_path))
-    one, two = (Cell(setting.task, setting.model, "sobel", p, 0.5, 0) for p in study["protocols"])
-    assert bench.keys.training(one) == bench.keys.training(two)
-    assert bench.keys.cell(one) != bench.keys.cell(two)
-    assert torch.equal(bench.cells.changed_images(two, bench.task.test), bench.task.test.read(slice(None)))
-    assert torch.equal(
-        bench.cells.changed_images(two, bench.task.train), bench.cells.changed_images(one, bench.task.train)
-    )
+    read = study_of(study)
+    (setting,) = settings_of(read)
+    cells = [cell for cell in accuracies_of(read, setting) if cell.estimator == "sobel"]
+    assert [cell.metric for cell in cells] == study["protocols"]
+    assert len({cell.result for cell in cells}) == 1, "one network, tested twice"
+    changes = Changes(setting.data, Removal("roar:train-only"), Fill("mean"), "pixel", 0.5, 0)
+    (own, whole), test = changes.tests, setting.data.task.test
+    assert (own.of, whole.of) == ("own", "none")
+    assert torch.equal(changes.images(whole, (), test), test.read(slice(None)))
     assert "roar:train-only" not in set(run.verdicts.get("protocol", ()))

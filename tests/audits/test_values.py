@@ -34,10 +34,9 @@ from uproar.metrics.probe import evaluate, summarise
 from uproar.metrics.soundness import Rule, sound_curve
 from uproar.seeds import Draws
 from uproar.store import Store
-from uproar.study.audit import plan_trials, trials_in
-from uproar.study.cell import Done
-from uproar.study.run_job import run_job
-from uproar.study.settings import Setting
+from uproar.study.audit import trials_in, trials_of_audit
+from uproar.study.graph import Done, run_job
+from uproar.study.run import plan_results
 
 AXIS = (0.0, 0.5, 1.0)
 
@@ -160,9 +159,9 @@ def test_the_linear_network_gives_the_known_answers():
 def test_trials_are_made_once_and_depend_on_their_numbers_alone(tmp_path, monkeypatch):
     asked_for, few = [], Simulation(lambda number: asked_for.append(number) or {"number": number**2})
     monkeypatch.setitem(SIMULATIONS, NAME, few)
-    store, setting = Store(tmp_path), next(iter(Setting.all_of(Study())))
+    store = Store(tmp_path)
     for count, new, cached in ((120, 3, 0), (120, 0, 3), (150, 1, 2)):
-        todo = plan_trials(Trials(NAME, count), setting, store)
+        todo = plan_results(trials_of_audit(Trials(NAME, count)), store)
         assert (len(todo.jobs), todo.cached) == (new, cached)
         with pytest.raises(NotApplicable, match="not finished") if new else nullcontext():
             trials_in(Trials(NAME, count), store)
@@ -174,7 +173,7 @@ def test_trials_are_made_once_and_depend_on_their_numbers_alone(tmp_path, monkey
     assert len(asked_for) == 120 + 50  # the last twenty came in a smaller piece
     few = Simulation(few.trial, version=2)
     monkeypatch.setitem(SIMULATIONS, NAME, few)
-    assert plan_trials(Trials(NAME, 120), setting, store).cached == 0
+    assert plan_results(trials_of_audit(Trials(NAME, 120)), store).cached == 0
 
 
 def test_with_zeros_in_the_holes_the_linear_network_is_as_simulated():

@@ -12,8 +12,7 @@ from uproar.cli.app import _exit_code
 from uproar.errors import BadInput, UproarError
 from uproar.papers.claims import claims_named, papers_with_claims
 from uproar.results.claim_outcome import OUTCOMES
-from uproar.study.grid import cells_of
-from uproar.study.settings import Setting
+from uproar.study.grid import accuracies_of, settings_of
 from uproar.study.spec import shipped_studies, study_named, study_of, summary
 
 STUDIES = shipped_studies()
@@ -63,8 +62,8 @@ def test_random_alone_is_removed_further():
             "protocols": ["roar", "kar"],
         }
     )
-    (setting,) = Setting.all_of(study)
-    cells = {(c.protocol, c.estimator, c.fraction) for c in cells_of(study, setting)}
+    (setting,) = settings_of(study)
+    cells = {(c.metric, c.estimator, c.fraction) for c in accuracies_of(study, setting)}
     assert cells == {(p, e, 0.5) for p in ("roar", "kar") for e in ("random", "grad")} | {("roar", "random", 0.9)}
     with pytest.raises(BadInput, match=r"fraction 0.5 is listed twice"):
         study.with_changes(random_fractions=(0.5,))

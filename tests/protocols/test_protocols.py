@@ -6,6 +6,10 @@ import dataclasses
 
 import pytest
 import torch
+from uproar.study.bench import bench_for
+from uproar.study.cell import Cell
+from uproar.study.plan import plan
+from uproar.study.settings import ImageRanking, Setting
 
 import uproar
 from uproar.data.task import Split
@@ -16,10 +20,6 @@ from uproar.protocols.mask_detector import detection_auc
 from uproar.removal import FillContext
 from uproar.seeds import Draws
 from uproar.store import Store
-from uproar.study.bench import bench_for
-from uproar.study.cell import Cell
-from uproar.study.plan import plan
-from uproar.study.settings import ImageRanking, Setting
 
 
 def split_of(labels) -> Split:

@@ -180,7 +180,7 @@ def test_page_markdown_latex_and_csv_tell_the_same_numbers(written, plain_case, 
 
 
 def test_the_evaluator_s_numbers_stand_on_the_page(make_cells, make_results):
-    rows = [{**row, "protocol": "evaluator"} for row in make_cells({"roar": {"random": 0.5, "good": 0.4}})]
+    rows = make_cells({"roar": {"random": 0.5, "good": 0.4}})
     results = make_results(rows, evaluations={("digits", "cnn", "label"): evaluator_of(GAINS, KINDS).bits})
     reader = read(results)
     (view,) = results.views

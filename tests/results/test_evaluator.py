@@ -122,10 +122,9 @@ def test_the_baseline_that_is_beaten_least_clearly_decides():
 
 
 def test_the_control_of_an_evaluator_is_that_of_its_score_and_it_has_no_other_verdicts():
-    """Its accuracies are in the table of cells; a verdict by them would stand beside that by the score."""
     levels = {"random": 0.5, "good": 0.8, "bad": 0.7}
     scores = scores_of(GAINS, KINDS)
-    table = cells("evaluator", levels, fractions=(0.5,))
+    table = cells("roar:mask", levels, fractions=(0.5,))
     made = replace(results(table), evaluations={(TASK, MODEL, "label"): scores.bits})
     assert made.verdicts.empty and made.comparisons.empty
     (control,) = made.negative_controls.to_dict("records")

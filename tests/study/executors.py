@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from uproar.store import Store
-from uproar.study.cell import Done
-from uproar.study.plan import plan
-from uproar.study.run_job import Report
+from uproar.study.graph import Done, Report
+from uproar.study.run import plan
 
 
 def ended(runner) -> Report:
@@ -23,7 +22,7 @@ class ExecutorTests:
 
     def test_jobs_end_with_their_outcomes_in_the_store(self, tmp_path, small):
         study = small(seeds=1)
-        train = next(job for job in plan(study, Store(tmp_path)).jobs if job.kind == "train")
+        train = next(job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model")
         runner = self.make(str(tmp_path), study)
         try:
             runner.submit(train)
@@ -31,12 +30,12 @@ class ExecutorTests:
         finally:
             runner.close()
         assert report.job == train
-        assert report.outcomes == {"base": Done()}
+        assert report.outcomes == {train.results[0]: Done()}
         assert len(list(Store(tmp_path).keys("model"))) == 1
 
     def test_several_jobs_all_come_back_once(self, tmp_path, small):
         study = small(seeds=3)
-        trains = [job for job in plan(study, Store(tmp_path)).jobs if job.kind == "train"]
+        trains = [job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model"]
         runner = self.make(str(tmp_path), study)
         try:
             for job in trains:

@@ -8,6 +8,9 @@ import pandas as pd
 import pytest
 import torch
 from scipy import stats
+from uproar.study.bench import bench_for
+from uproar.study.cell import Cell
+from uproar.study.settings import Setting
 
 import uproar
 from tests.results.test_evaluator import scores_of
@@ -17,11 +20,8 @@ from uproar.protocols import PROTOCOLS
 from uproar.results.study import COLUMNS, Results
 from uproar.statistics.comparisons import sequential
 from uproar.study.adaptive import _undecided
-from uproar.study.bench import bench_for
-from uproar.study.cell import Cell
 from uproar.study.collected import collect_run
 from uproar.study.run import Deadline
-from uproar.study.settings import Setting
 from uproar.wording import seconds_of
 
 SMALL = {

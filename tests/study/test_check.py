@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from uproar.study.bench import bench_for
+from uproar.study.settings import Setting
 
 import uproar
 from uproar.errors import BadInput
@@ -21,7 +23,6 @@ from uproar.report.metric_board import board_json, board_page
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.recovery import BOARD, COLUMNS, MATTER, board_table, disagreements, judge_recovery, trust
 from uproar.statistics.recovery import MOST_REPLICATES
-from uproar.study.bench import bench_for
 from uproar.study.check import Durations, recovery_table
 from uproar.study.collect import evaluator_bits
 from uproar.study.judge_suite import (
@@ -45,7 +46,6 @@ from uproar.study.judge_suite import (
     trainings_needed,
 )
 from uproar.study.run import run_study
-from uproar.study.settings import Setting
 
 
 def knows_the_truth(batch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from uproar.study.bench import bench_for
+from uproar.study.settings import Setting
 
 import uproar
 from tests.study.conftest import SMALL
@@ -12,10 +14,8 @@ from uproar.metrics.registry import CHECK_IMAGES, CHECKS, FLAGGING
 from uproar.protocols.evaluator import judged_rows
 from uproar.results.evidence import LIMITS
 from uproar.store import Store
-from uproar.study.bench import bench_for
 from uproar.study.collect import evaluation
 from uproar.study.grid import checks_of, scores_of
-from uproar.study.settings import Setting
 
 SANITY = CHECKS[0]
 TASK = "planted(size=8, classes=3, train=60, test=90)"

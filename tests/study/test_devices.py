@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from uproar.study.bench import bench_for
+from uproar.study.job import Job
+from uproar.study.settings import Setting
 
 import uproar
 from tests.elsewhere import ELSEWHERE, elsewhere
@@ -16,10 +19,7 @@ from uproar.estimators.control import Kind
 from uproar.models import ModelSpec, build
 from uproar.study import devices
 from uproar.study import settings as inputs
-from uproar.study.bench import bench_for
 from uproar.study.executors import Processes, default_jobs, executor
-from uproar.study.job import Job
-from uproar.study.settings import Setting
 from uproar.training import Recipe, fit, predict
 
 

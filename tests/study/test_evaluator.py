@@ -8,6 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from uproar.study.bench import bench_for
+from uproar.study.cell import Cell
+from uproar.study.evaluators import FACTORS, Evaluators
+from uproar.study.plan import plan
+from uproar.study.settings import ImageRanking, Setting
 
 import uproar
 from tests.study.conftest import SMALL
@@ -18,12 +23,7 @@ from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
 from uproar.store import Store
 from uproar.study import evaluators
 from uproar.study import levels as shards
-from uproar.study.bench import bench_for
-from uproar.study.cell import Cell
-from uproar.study.evaluators import FACTORS, Evaluators
-from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.settings import ImageRanking, Setting
 
 JUDGED = {**SMALL, "protocols": ["evaluator"], "estimators": ["random", "grad"], "seeds": 1}
 

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from uproar.study.bench import bench_for
 
 import faulty
 import uproar
@@ -16,7 +17,6 @@ from uproar.audits.synthetic import NAME
 from uproar.errors import NotApplicable
 from uproar.store import Store
 from uproar.study.audit import simulate, trials_in, trials_key, units_of
-from uproar.study.bench import bench_for
 from uproar.study.collected import collect_run
 
 

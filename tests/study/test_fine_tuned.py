@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from uproar.study.bench import bench_for
+from uproar.study.plan import plan
+from uproar.study.settings import Setting
 
 from uproar.metrics.registry import fine_tuning_of
 from uproar.store import Store, list_store
 from uproar.study.audit import required_results
-from uproar.study.bench import bench_for
 from uproar.study.collect import collect
-from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.settings import Setting
 from uproar.study.spec import study_of
 
 METRICS = ["ffid_plus(draws=2, epochs=2)", "ffid_minus(draws=2, epochs=2)", "idsds(epochs=2, batch_size=32, lr=0.01)"]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as torch_file
+from uproar.study.plan import plan
 
 import uproar
 from uproar.errors import BadInput
 from uproar.store import Store
-from uproar.study.plan import plan
 
 STUDY = """
 task = "planted(size=8, classes=3, channels=3, train=45, test=20)"

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from uproar.study.bench import Bench
+from uproar.study.plan import plan
+from uproar.study.settings import Setting
 
 import uproar
 from uproar.estimators import estimators
@@ -18,10 +21,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.protocols.catalogue import protocols
 from uproar.removal.fill import fills
 from uproar.store import Store
-from uproar.study.bench import Bench
 from uproar.study.grid import cells_of, scores_of
-from uproar.study.plan import plan
-from uproar.study.settings import Setting
 
 from ..closeness import alike
 

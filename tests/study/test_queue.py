@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-
 from uproar.study.job import Job
-from uproar.study.run import Queue
 from uproar.study.settings import Setting
+
+from uproar.study.run import Queue
 from uproar.training import Recipe
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from uproar.study.cell import Done
+from uproar.study.plan import plan
 
 import uproar
 from tests.study.executors import ExecutorTests, ended
@@ -24,8 +26,6 @@ from uproar.errors import BadInput
 from uproar.plugins import bundle, install_bundle, load_file, source_hash
 from uproar.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials
-from uproar.study.cell import Done
-from uproar.study.plan import plan
 from uproar.study.ray_executor import Ray
 from uproar.study.remote_worker import Token
 

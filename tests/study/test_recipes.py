@@ -3,14 +3,14 @@
 import pytest
 import torch
 from safetensors.torch import save_file
+from uproar.study.bench import Bench
+from uproar.study.settings import Setting
 
 import uproar
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.models.weights import read_weights
 from uproar.store import Store
-from uproar.study.bench import Bench
-from uproar.study.settings import Setting
 
 ONE = {"estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], "seeds": 1}
 

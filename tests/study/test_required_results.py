@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from uproar.study.bench import bench_for
+from uproar.study.settings import Setting
 
 from uproar.store import Store
 from uproar.study.audit import required_results
-from uproar.study.bench import bench_for
 from uproar.study.run import run_study
-from uproar.study.settings import Setting
 
 PLUGIN = """
 import torch

@@ -15,6 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from uproar.study.bench import Bench, bench_for
+from uproar.study.cell import Cell, ScoreCell
+from uproar.study.plan import plan
+from uproar.study.settings import ImageRanking, Setting
 
 import uproar
 from tests.processes import children, left_after
@@ -24,14 +28,10 @@ from uproar.removal import ranks
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINES
 from uproar.store import Store
-from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, ScoreCell
 from uproar.study.collect import collect
 from uproar.study.executors import Processes, Serial, executor
 from uproar.study.grid import cells_of
-from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.settings import ImageRanking, Setting
 from uproar.training import accuracy, fit, predict
 
 ORDER = ["protocol", "estimator", "fraction", "seed"]

@@ -1,4 +1,5 @@
 import pytest
+from uproar.study.settings import Setting
 
 from uproar import Study, study_of
 from uproar.cli.app import _exit_code
@@ -9,7 +10,6 @@ from uproar.study.audit import audit_requests
 from uproar.study.collect import provenance
 from uproar.study.grid import cells_of, check_fractions, scores_of
 from uproar.study.run import run_study
-from uproar.study.settings import Setting
 
 GOOD = """
 task = "digits"

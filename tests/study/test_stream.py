@@ -13,6 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from uproar.study.bench import bench_for
+from uproar.study.changed_images import ChangedImages
+from uproar.study.plan import plan
+from uproar.study.settings import ImageRanking, Setting
 
 import uproar
 from tests.data.layouts import write_lines, write_picture
@@ -24,11 +28,7 @@ from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.store import Store
 from uproar.study import levels as shards_module
-from uproar.study.bench import bench_for
-from uproar.study.changed_images import ChangedImages
-from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.settings import ImageRanking, Setting
 
 HELD = "planted(size=8, classes=2, train=40, test=14)"
 READ = "read_planted"

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from uproar.study.cell import Done
+from uproar.study.plan import plan
+from uproar.study.run_job import Report
 
 import uproar
 from tests.study.executors import ExecutorTests, ended
@@ -17,9 +20,6 @@ from tests.study.fake_slurm import install
 from tests.study.test_run import numbers
 from uproar.errors import BadInput
 from uproar.store import Store
-from uproar.study.cell import Done
-from uproar.study.plan import plan
-from uproar.study.run_job import Report
 from uproar.study.slurm_executor import OutOfTime, Served, Submitit, Task, _goes_on, read_settings
 from uproar.study.spec import Resources
 
@@ -196,6 +196,7 @@ def test_a_task_begins_no_job_that_it_has_no_time_for_or_whose_run_is_over(tmp_p
 
 def test_the_warning_before_the_end_is_swallowed_by_no_code_of_a_user(tmp_path):
     from uproar.study.run_job import attempt
+
     from uproar.study.slurm_executor import _own_signals
 
     def work():

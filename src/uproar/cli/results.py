@@ -65,13 +65,13 @@ def print_verdicts(results: Run) -> None:
     """A table per task, model and metric that retrains: every method against random rankings."""
     verdicts = results.verdicts
     if verdicts.empty:
-        if any(not results.protocols[name].evaluator for name in results.cells["protocol"].unique()):
+        if results.cells["protocol"].isin(results.protocols).any():
             output.print("No verdict yet: too few cells are finished.")
         return
     doubts = {tuple(row[:4]): str(row[4]) for row in results.trust.itertuples(index=False)}
     for (task, model, metric), group in verdicts.groupby(["task", "model", "protocol"], sort=False):
         protocol = results.protocols[metric]
-        if protocol.evaluator or (protocol.variant and not protocol.retrains):
+        if protocol.variant and not protocol.retrains:
             continue
         unreliable = UNRELIABLE * bool((group["control"] == "failed").any())
         points = results.score_names.get(task, "accuracy")

@@ -245,7 +245,8 @@ class Results:
     def settings(self) -> list[tuple[str, str]]:
         """Every task with every model, in the order of the study."""
         rows = pd.concat([self.cells[["task", "model"]], self.scores[["task", "model"]]])
-        return list(rows.drop_duplicates().itertuples(index=False, name=None))
+        named = [*rows.drop_duplicates().itertuples(index=False, name=None), *(place[:2] for place in self.evaluations)]
+        return list(dict.fromkeys(named))
 
     @functools.cached_property
     def views(self) -> tuple[StudyView, ...]:

@@ -17,6 +17,7 @@ stand for is loaded by the step, where it runs.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import time
 import traceback
@@ -56,7 +57,7 @@ class Result:
     @property
     def folder(self) -> str:
         """The folder of the store that it is kept in."""
-        return STEPS[self.step].folder
+        return step_named(self.step).folder
 
     @functools.cached_property
     def inputs(self) -> tuple[Result, ...]:
@@ -90,6 +91,13 @@ class Step:
 
 
 STEPS: dict[str, Step] = {}
+
+
+def step_named(name: str) -> Step:
+    """A declared step; a process that was only handed its results declares the steps now."""
+    if name not in STEPS:
+        importlib.import_module("uproar.study.steps")
+    return STEPS[name]
 
 
 def step(
@@ -256,7 +264,7 @@ class Job:
     def cost(self) -> float:
         """Expected work, in images passed forward and backward."""
         try:
-            return STEPS[self.step].cost(self.results)
+            return step_named(self.step).cost(self.results)
         except CODE_ERRORS:  # what does not fit is said by the job itself
             return 1.0
 
@@ -272,7 +280,7 @@ class Job:
         return self.results[0].arguments.get("data")
 
     def __str__(self) -> str:
-        return STEPS[self.step].title(self.results)
+        return step_named(self.step).title(self.results)
 
 
 def jobs_of(results: Sequence[Result], device: str = "cpu") -> list[Job]:
@@ -280,7 +288,7 @@ def jobs_of(results: Sequence[Result], device: str = "cpu") -> list[Job]:
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         groups.setdefault((result.group, result.plugins), []).append(result)
-    parts = [part for group in groups.values() for part in STEPS[group[0].step].split(group)]
+    parts = [part for group in groups.values() for part in step_named(group[0].step).split(group)]
     order = {result: i for i, result in enumerate(results)}
     parts.sort(key=lambda part: min(order[result] for result in part))
     jobs = [Job(tuple(part), device) for part in parts]
@@ -360,7 +368,7 @@ def make(results: Sequence[Result], store: Store) -> dict[Result, Outcome]:
     outcome = _attempt(results, store)
     if isinstance(outcome, Done) or len(results) == 1:
         return dict.fromkeys(results, outcome)
-    first = STEPS[results[0].step].together[0]
+    first = step_named(results[0].step).together[0]
     parts: dict[str, list[Result]] = {}
     for result in results:
         parts.setdefault(str(identity_of(result[first])), []).append(result)
@@ -370,7 +378,7 @@ def make(results: Sequence[Result], store: Store) -> dict[Result, Outcome]:
 
 def _attempt(results: Sequence[Result], store: Store) -> Outcome:
     """`Done`, or why not: what code of a user asks for ends its own results. A full disk stops the run."""
-    declared, data = STEPS[results[0].step], results[0].arguments.get("data")
+    declared, data = step_named(results[0].step), results[0].arguments.get("data")
     began = time.perf_counter()
     try:
         with nullcontext() if data is None else assuming_output(data.output_kind):
