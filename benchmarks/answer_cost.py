@@ -24,13 +24,13 @@ import time
 from pathlib import Path
 
 import torch
+from uproar.study.bench import bench_for
+from uproar.study.settings import Setting
 
 import uproar
 from uproar.metrics.registry import CHECKS
 from uproar.store import Store
-from uproar.study.bench import bench_for
 from uproar.study.run import run_study
-from uproar.study.settings import Setting
 
 METHODS = (
     "grad",

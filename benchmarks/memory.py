@@ -22,13 +22,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from uproar.study.bench import Bench
+from uproar.study.cell import Cell
+from uproar.study.settings import Setting
 
 from uproar.data import Source, Split, Task, tasks
 from uproar.models import ModelSpec, build
 from uproar.store import Store
-from uproar.study.bench import Bench
-from uproar.study.cell import Cell
-from uproar.study.settings import Setting
 from uproar.training import Recipe
 
 SIZE, CLASSES, TEST = 224, 4, 200

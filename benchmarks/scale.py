@@ -24,6 +24,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from uproar.study.levels import Shard, ShardBuilder, ShardedLevels
 
 from uproar.data import Pictures
 from uproar.estimators import families, read_chain
@@ -34,7 +35,6 @@ from uproar.removal import FillContext, Levels, ranks
 from uproar.removal.fill import filled
 from uproar.seeds import Draws
 from uproar.store import Store
-from uproar.study.levels import Shard, ShardBuilder, ShardedLevels
 from uproar.training.fit import prefetch
 
 TRAIN, TEST, EPOCHS, ESTIMATORS, CUTS, SEEDS = 1_281_167, 50_000, 90, 18, 5, 3

@@ -17,11 +17,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from uproar.study.job import Job
+from uproar.study.plan import plan
+
 import uproar
 from uproar.store import Store
 from uproar.study.executors import Processes, Serial
-from uproar.study.job import Job
-from uproar.study.plan import plan
 from uproar.study.ray_executor import Ray
 
 TARGET = 1.7
