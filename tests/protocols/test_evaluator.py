@@ -14,12 +14,15 @@ from uproar.protocols.evaluator import (
     begin_as,
     begins_explained,
     build_evaluator,
+    calibrate,
     default_architecture,
     evaluator_epochs,
     evaluator_scores,
     families_for,
     fit_evaluators,
+    leak,
     mask_pool,
+    other_class_donors,
 )
 from uproar.protocols.mask_assignment import RandomBlocks, block_centres, moved_to, random_places
 from uproar.seeds import Draws
@@ -170,3 +173,62 @@ def test_places_that_are_found_once_are_those_found_for_each_mask(sizes):
         masks = order < 12 + torch.arange(20).view(-1, 1, 1) % sizes
         rows = torch.randperm(20, generator=draw)
         assert torch.equal(blocks.moved(masks[rows], rows), moved_to(masks[rows], random_places(split, 3)[rows]))
+
+
+@pytest.mark.parametrize("sure", [0.1, 3.0, 30.0])
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.9, 0.1), (0.25, 0.25, 0.25, 0.25)])
+def test_calibrated_loss_is_at_most_the_entropy_however_sure_the_evaluator_is(sure, shares):
+    """Where nothing is left the evaluator guesses, and says so with whatever confidence."""
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.multinomial(torch.tensor(shares), 1000, replacement=True, generator=draw)
+    frequencies = torch.bincount(labels) / 1000
+    entropy = -float((frequencies * frequencies.log2()).sum())
+    targets, half = torch.nn.functional.one_hot(labels, len(shares)).double(), torch.arange(1000) // 2 % 2
+    guessed = sure * torch.nn.functional.one_hot(labels[torch.randperm(1000, generator=draw)], len(shares)).double()
+    raw = -(targets * guessed.log_softmax(1)).sum(1).mean() / torch.tensor(2.0).log()
+    bits = calibrate(torch.stack([guessed, sure * targets]), targets, half)
+    assert bits.shape == (2, 1000)
+    assert float(bits[0].mean()) < entropy + 0.03, "no more than there is to know"
+    assert sure < 3 or float(raw) > float(bits[0].mean()) + 0.3
+    assert float(bits[1].mean()) < (0.01 if sure > 20 else entropy + 0.01), "who knows the answer keeps it"
+
+
+def test_calibration_never_makes_an_evaluator_surer():
+    """Guesses that depend on the mask by chance, with hardly any confidence, are not turned into knowledge."""
+    targets = torch.eye(2, dtype=torch.double).repeat(200, 1)
+    bits = calibrate(0.02 * targets, targets, torch.arange(400) // 2 % 2)
+    assert float(bits.mean()) > 0.98
+
+
+def test_targets_may_be_probabilities_and_images_of_one_half_say_nothing_of_their_own_calibration():
+    draw = torch.Generator().manual_seed(0)
+    scores, half = torch.randn(3, 60, 4, generator=draw), torch.arange(60) % 2
+    targets = torch.randn(60, 4, generator=draw).softmax(1)
+    bits = calibrate(scores, targets, half)
+    entropy = -(targets * targets.log2()).sum(1)
+    assert (bits >= entropy - 1e-4).all(), "cross-entropy"
+    changed = scores.clone()
+    changed[:, 0] *= -50
+    again = calibrate(changed, targets, half)
+    assert torch.equal(again[:, 2::2], bits[:, 2::2]), "the half of the changed image is calibrated on the other"
+
+
+def test_donors_are_of_another_class():
+    classes = torch.tensor([0, 0, 0, 1, 2, 2])
+    donors = other_class_donors(classes, 0)
+    assert (classes[donors] != classes).all()
+    assert torch.equal(donors, other_class_donors(classes, 0))
+    assert not len(other_class_donors(torch.zeros(4).long(), 0))
+
+
+def test_leak_is_above_zero_only_where_masks_name_their_class():
+    draw = torch.Generator().manual_seed(0)
+    classes = torch.arange(3000) % 3
+    worn = classes[other_class_donors(classes, 0)]
+    assert float(leak(worn, worn).mean()) > 0.6
+    assert float(leak(classes, worn).mean()) < -0.3, "the image tells its own class"
+    for guesses in (torch.zeros(3000).long(), torch.randint(3, (3000,), generator=draw)):
+        assert abs(float(leak(guesses, worn).mean())) < 0.03, "a favourite class is chance"
+    rare = (torch.arange(3000) % 10 == 0).long()
+    worn = rare[other_class_donors(rare, 0)]
+    assert abs(float(leak(torch.zeros(3000).long(), worn).mean())) < 0.01

@@ -278,3 +278,56 @@ def _in_larger_batches(recipe: Recipe) -> Recipe:
     momentum = recipe.momentum**2
     rate = LARGER * recipe.lr * (1 - momentum) / (1 - recipe.momentum)
     return recipe.model_copy(update={"batch": LARGER * recipe.batch, "momentum": momentum, "lr": rate})
+
+
+# how far an evaluator is to be believed
+
+TEMPERATURES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06)
+"""What scores are multiplied with. None is above 1: an evaluator may be made less sure, never surer, so that what it
+happens to guess under some mask cannot be turned into knowledge."""
+PRIOR_SHARES = (0.0, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
+"""How much of an answer is the mean target."""
+
+
+def calibrate(scores: Tensor, targets: Tensor, half: Tensor) -> Tensor:
+    """Log-loss in bits of every image, (..., images), of scores (..., images, classes): each set by itself.
+
+    `targets` are the probabilities that are wanted, (images, classes), and `half` (0 or 1) is the half of the images
+    that each lies in. Answers of one half are softened by a temperature and mixed with the mean target, as is best for
+    the other half. So the mean loss exceeds the entropy of the mean target by sampling alone, however sure the
+    evaluator is where nothing is left. Two numbers for a whole set cannot read a class from a mask.
+    """
+    priors = torch.stack([targets[half != own].mean(0) for own in (0, 1)])[half]
+    losses = []
+    for temperature in TEMPERATURES:
+        answers = (temperature * scores).softmax(-1)
+        for share in PRIOR_SHARES:
+            mixed = answers.lerp(priors, share).clamp_min(torch.finfo(scores.dtype).tiny)
+            losses.append(-(targets * mixed.log2()).sum(-1))
+    bits = torch.stack(losses)
+    best = torch.stack([bits[..., half != own].mean(-1).argmin(0) for own in (0, 1)], -1)
+    return bits.gather(0, best[..., half][None])[0]
+
+
+def other_class_donors(classes: Tensor, seed: int) -> Tensor:
+    """For each image another one of another class, at random; where there is one class alone, none."""
+    draw = generator(seed, "donors of another class")
+    donors = torch.arange(len(classes))
+    for k in classes.unique():
+        own, others = (classes == k).nonzero()[:, 0], (classes != k).nonzero()[:, 0]
+        if not len(others):
+            return donors[:0]
+        donors[own] = others[torch.randint(len(others), own.shape, generator=draw)]
+    return donors
+
+
+def leak(named: Tensor, worn: Tensor) -> Tensor:
+    """How much more often than by chance an evaluator names the class that a mask comes from, (..., images).
+
+    `named` are the classes it names (..., images), `worn` those of the images whose masks are laid on these. Chance is
+    how frequent the named class is among `worn`. The mean is 0 where masks say nothing, below where the image does.
+
+    >>> leak(torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1, 0, 1])).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    """
+    return (named == worn).double() - (named[..., None] == worn).double().mean(-1)
