@@ -12,8 +12,8 @@ import scipy.stats
 
 from uproar.errors import BadInput
 from uproar.results import evidence as evidence_module
-from uproar.results.answer import Answer, Cost, Evidence
-from uproar.results.evidence import answer_of_scores, checked, in_domain_share, kind_of_metric, kinds_that_matter
+from uproar.results.answer import Answer, Cost
+from uproar.results.evidence import Evidence, checked, in_domain_share, kind_of_metric, kinds_that_matter
 from uproar.results.finding import Flag
 from uproar.results.quality import NetworkQuality
 from uproar.results.recovery import JudgeRecovery, trust
@@ -142,7 +142,7 @@ def test_where_there_are_no_classes_no_mask_can_encode_one():
 
 
 def test_metrics_that_only_describe_or_localise_recommend_nothing():
-    answer = answer_of_scores(scores_of({"sparseness": {"random": 0.1, "ig": 0.9}, "pointing_game": {"ig": 1.0}}))
+    answer = scores_of({"sparseness": {"random": 0.1, "ig": 0.9}, "pointing_game": {"ig": 1.0}}).answer
     assert answer.sentence == "No method can be recommended: nothing that was run compares methods yet."
     assert (kind_of_metric("road:leemann"), kind_of_metric("road:undeclared")) == ("filled", None)
 
@@ -200,9 +200,7 @@ def test_maps_that_a_user_calls_like_a_baseline_or_the_truth_are_methods():
     levels = {"insertion": {"random": 0.3, "centre": 0.4, "brightness": 0.9, "oracle": 0.8}}
     made = scores_of(levels)
     named = made.table["method"].isin(["brightness", "oracle"])
-    answer = answer_of_scores(
-        replace(made, table=made.table.assign(role=np.where(named, "method", made.table["role"])))
-    )
+    answer = replace(made, table=made.table.assign(role=np.where(named, "method", made.table["role"]))).answer
     assert answer.methods == ("brightness", "oracle")
 
 
@@ -229,7 +227,7 @@ def test_where_network_and_data_disagree_about_what_matters_that_is_said_first(l
 @pytest.mark.parametrize(("metric", "kind"), [("randomisation", "fails sanity"), ("sensitivity_max", "unstable")])
 def test_warnings_are_raised_by_the_median_and_do_not_disqualify(metric, kind):
     levels = {"insertion": {"random": 0.3, "centre": 0.4, "ig": 0.9, "lrp": 0.8}, metric: {"ig": 1.5, "lrp": 0.2}}
-    answer = answer_of_scores(scores_of(levels))
+    answer = scores_of(levels).answer
     assert {m: [flag.kind for flag in flags] for m, flags in answer.flags.items()} == {"ig": [kind]}
     assert answer.recommended == ("ig",)
     assert answer.lines[-1].startswith("Caveat: maps of `ig` ")
@@ -240,7 +238,7 @@ def test_a_heavy_tail_of_few_images_does_not_hide_an_unstable_method():
     """As LRP: mean 6.2 with a wide interval, median 1.21."""
     made = scores_of({"insertion": {"random": 0.3, "centre": 0.4, "lrp": 0.8}, "sensitivity_max": {"lrp": 1.21}})
     table = made.table.assign(low=np.where(made.table["metric"] == "sensitivity_max", -3.0, made.table["low"]))
-    answer = answer_of_scores(replace(made, table=table))
+    answer = replace(made, table=table).answer
     assert [flag.kind for flag in answer.flags["lrp"]] == ["unstable"]
 
 
@@ -275,15 +273,15 @@ def test_so_many_images_decide_four_times_out_of_five():
 def test_the_random_curve_is_read_by_the_share_of_pixels_that_are_filled(metric, shown):
     line = Line(np.array([0.9, 0.2]), np.zeros(2), np.ones(2))
     curves = {metric: Curves(np.array([0.25, 1.0]), {"random": line})}
-    answer = answer_of_scores(replace(scores_of({metric: BASELINES | {"ig": 0.8}}), curves=curves))
+    answer = replace(scores_of({metric: BASELINES | {"ig": 0.8}}), curves=curves).answer
     assert answer.metrics[0].random_curve == (((0.0, 0.2), (0.75, 0.9)) if shown else ((0.25, 0.9), (1.0, 0.2)))
 
 
 def test_a_lower_value_is_better_where_the_metric_says_so_and_two_settings_are_two_columns():
-    answer = answer_of_scores(scores_of({"deletion": {"random": 0.6, "centre": 0.5, "ig": 0.2, "lrp": 0.4}}))
+    answer = scores_of({"deletion": {"random": 0.6, "centre": 0.5, "ig": 0.2, "lrp": 0.4}}).answer
     assert answer.methods == ("ig", "lrp")
     values = BASELINES | {"ig": 0.8}
-    two = answer_of_scores(scores_of({"insertion": values, "insertion(fill=blur)": values}))
+    two = scores_of({"insertion": values, "insertion(fill=blur)": values}).answer
     assert {"insertion", "insertion(fill=blur)"} <= set(two.table.columns)
 
 
@@ -291,7 +289,7 @@ def test_a_method_that_no_metric_ranks_has_no_value_and_says_why():
     scores = scores_of({"insertion": BASELINES | {"ig": 0.8, "lrp": 0.6}})
     own = scores.table["method"] == "lrp"
     table = scores.table.assign(ranked=~own, note=np.where(own, "undefined for 3 of 3 images", ""))
-    assert answer_of_scores(replace(scores, table=table)).left_out == {"lrp": "undefined for 3 of 3 images"}
+    assert replace(scores, table=table).answer.left_out == {"lrp": "undefined for 3 of 3 images"}
 
 
 def test_a_study_that_retrains_recommends_by_paired_tests_over_replicates():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.report.test_score_report import scores_of
 from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.metrics.evaluation import RESAMPLED, Evaluation, average_evaluations
-from uproar.results.evidence import metric_controls, negative_control
+from uproar.results.evidence import Control
 from uproar.results.study import merge_baseline
 from uproar.statistics.comparisons import against_random
 from uproar.statistics.design import random_ranking
@@ -48,7 +50,7 @@ def test_further_rankings_are_estimators_nowhere_but_in_the_table(made):
     assert set(made.cells["estimator"]) == set(LEVELS)
     for frame in (view.cells, view.done, view.own_cells, view.curves("roar"), view.intervals["roar"]):
         assert set(frame["estimator"]) == {"random", "grad", "ig"}
-    assert set(made.comparisons["better"]) | set(made.comparisons["worse"]) == {"grad", "ig"}
+    assert set(made.comparisons["better"]) | set(made.comparisons["worse"]) == {"random", "grad", "ig"}
     assert set(view.areas("roar").index) == {"random", "grad", "ig"}
 
 
@@ -115,43 +117,31 @@ def frame(*rows):
         ([(0, 0.04)], np.nan, "undecided"),
     ],
 )
-def test_a_judge_that_cannot_tell_methods_from_random_is_marked(rows, room, state):
-    assert negative_control("deletion", frame(*rows), room).control == state
+def test_a_metric_that_finds_no_method_better_than_random_is_marked(rows, room, state):
+    assert Control.of(frame(*rows), room).state == state
 
 
-def test_model_free_baselines_are_no_methods_and_have_no_say():
-    none = frame((0, 0.3), (-1, -0.1), (-1, -0.1)).assign(estimator=["ig", "grad", "sobel"])
-    control = negative_control("deletion", none, 0.5, {"sobel": "baseline"})
-    assert (control.control, control.methods, control.worse) == ("failed", 2, 1)
-    assert "1 of 2 is decidedly worse" in control.sentence
-    only = negative_control("deletion", none.assign(side=[-1, -1, 1]), 0.5, {"sobel": "baseline"})
-    assert only.control == "failed" and "2 of 2 are decidedly worse" in only.sentence
-    nobody = negative_control("deletion", none[2:], 0.5, {"sobel": "baseline"})
-    assert (nobody.control, nobody.methods) == ("undecided", 0)
-    single = negative_control("deletion", none[:1], 0.5, {"sobel": "baseline"})
-    assert "any of 1 method from" in single.sentence
+def test_a_control_says_how_many_are_better_and_worse():
+    sentences = [Control.of(frame(*rows)).sentence for rows in ([(1, 0.3)] * 2 + [(-1, 0.0)], [(0, 0.3)], [])]
+    assert sentences == [
+        "2 of 3 methods are significantly above `random`, 1 significantly below",
+        "none of 1 method is significantly above `random`",
+        "no method was tested against `random`",
+    ]
 
 
 def test_the_control_of_a_metric_is_read_from_its_pairs_with_random():
-    pairs = pd.DataFrame(
-        [
-            ("deletion", "random", "ig", "random", -0.2, -0.3, -0.1, 1, True),
-            ("deletion", "grad", "random", "random", -0.01, -0.03, 0.01, 0, True),
-            ("deletion", "grad", "ig", "", -0.21, -0.3, -0.1, 1, True),
-            ("insertion", "ig", "random", "random", 0.2, 0.1, 0.3, 1, True),
-            ("insertion", "grad", "random", "random", 0.1, -0.1, 0.3, 0, True),
-        ],
-        columns=["metric", "better", "worse", "against", "difference", "low", "high", "side", "ranked"],
-    ).assign(p=0.01, p_holm=0.02, verdict="")
-    values = pd.DataFrame(
-        {"metric": ["deletion", "insertion"], "method": "random", "role": "random", "value": [0.3, 0.5]}
-    )
-    controls = metric_controls(pairs, values)
-    assert {name: (c.control, c.better, c.worse) for name, c in controls.items()} == {
+    levels = {
+        "deletion": {"random": 0.3, "grad": 0.3, "ig": 0.5, "sobel": 0.1},
+        "insertion": {"random": 0.5, "ig": 0.7},
+    }
+    scores = scores_of(levels)
+    assert {name: (c.state, c.better, c.worse) for name, c in scores.negative_controls.items()} == {
         "deletion": ("failed", 0, 1),
         "insertion": ("passed", 1, 0),
     }
-    assert not metric_controls(pairs, values.assign(role="method")), "somebody's own maps of that name are no control"
+    own = scores.table.assign(role=scores.table["role"].where(scores.table["method"] != "random", "method"))
+    assert not replace(scores, table=own).negative_controls, "somebody's own maps of that name are no control"
 
 
 def test_a_view_says_which_protocols_cannot_judge(made):

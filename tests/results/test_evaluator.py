@@ -59,8 +59,8 @@ def test_one_evaluator_is_not_tested():
         assert few.verdicts[["p_random", "p_baseline"]].isna().all(axis=None)
     assert alone.verdicts[["p_random", "p_baseline"]].isna().all(axis=None)
     assert alone.table["score"].notna().all()
-    assert not alone.negative_control.failed, "nothing was tested"
     (metric,) = checked(evaluator_evidence({"label": alone}))
+    assert metric.control.state == "undecided", "nothing was tested"
     assert "a verdict needs 5" in metric.unreliable
 
 
@@ -126,7 +126,7 @@ def test_the_control_of_an_evaluator_is_that_of_its_score_and_it_has_no_other_ve
     scores = scores_of(GAINS, KINDS)
     table = cells("roar:mask", levels, fractions=(0.5,))
     made = replace(results(table), evaluations={(TASK, MODEL, "label"): scores.bits})
-    assert made.verdicts.empty and made.comparisons.empty
+    assert made.verdicts.empty and set(made.comparisons["measure"]) == {"evaluator"}
     (control,) = made.negative_controls.to_dict("records")
     assert (control["measure"], control["control"]) == ("evaluator", "passed")
     assert (control["methods"], control["better"], control["worse"]) == (3, 2, 1)

@@ -12,7 +12,7 @@ from tests.study.conftest import SMALL
 from uproar.errors import BadInput
 from uproar.metrics.registry import CHECK_IMAGES, CHECKS, FLAGGING
 from uproar.protocols.evaluator import judged_rows
-from uproar.results.evidence import LIMITS
+from uproar.results.answer import LIMITS
 from uproar.store import Store
 from uproar.study.collect import evaluation
 from uproar.study.grid import checks_of, scores_of

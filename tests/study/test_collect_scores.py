@@ -82,7 +82,7 @@ def test_the_tables_lie_beside_the_page_and_read_back(results, folder):
     means = images[images["metric"] == "sparseness"].groupby("seed")["value"].mean()
     assert len(means) == 3 and np.isfinite(means).all()
     assert len(pd.read_csv(folder / "metric_values.csv")) == 9
-    assert len(pd.read_csv(folder / "metric_comparisons.csv")) == 9
+    assert len(pd.read_csv(folder / "comparisons.csv")) == 9
 
 
 def test_a_study_of_metrics_alone_has_a_page_of_its_own(results, folder):

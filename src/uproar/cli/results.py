@@ -92,7 +92,7 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
     """A table per metric: every method, best first; values of methods that are not ranked in brackets."""
     from uproar.results.recovery import recovery_words
 
-    failed = {metric for metric, control in scores.negative_controls.items() if control.failed}
+    failed = {metric for metric, control in scores.negative_controls.items() if control.state == "failed"}
     for metric, group in scores.table.groupby("metric", sort=False):
         higher = bool(group["higher_is_better"].iloc[0])
         known = recovery_words(str(metric), interval=False)

@@ -24,7 +24,7 @@ from uproar.results.study import Results
 from uproar.wording import duration
 
 KEPT = (
-    *("claims.csv", "evaluator.csv", "evaluator_scores.csv", "evaluator_comparisons.csv"),
+    *("claims.csv", "evaluator.csv", "evaluator_scores.csv"),
     *("results.csv", "verdicts.csv", "comparisons.csv", "metric_values.csv", "audits.csv"),
 )
 """The tables that are kept beside a page, verdicts and pairs with the cells they follow from; values per image, which

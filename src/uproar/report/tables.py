@@ -17,18 +17,16 @@ from uproar.statistics.comparisons import VERDICT_COLUMNS
 FILES = {
     "results": "one row per trained or tested network",
     "verdicts": "every estimator against random",
-    "comparisons": "every pair of estimators under every protocol and metric",
+    "comparisons": "every method against every baseline, and every two methods, by every metric",
     "negative_controls": "whether each protocol and metric distinguishes any method from random",
     "trust": "what audits say of each verdict",
     "audits": "what each audit found",
     "claims": "one row per number behind each claim",
     "scores": "one row per metric, estimator and replicate",
     "metric_values": "the same over all replicates",
-    "metric_comparisons": "all pairs of estimators under the metrics",
     "checks": "what the checks behind warnings measured",
     "evaluator": "the evaluator's verdicts: difference, interval, df, p alone and adjusted, n",
     "evaluator_scores": "its score of every estimator and baseline",
-    "evaluator_comparisons": "every pair of methods by the evaluator",
     "evaluator_per_image": "one row per estimator, replicate and image, from which the evaluator's tables follow",
     "per_image": "one row per metric, estimator, replicate and image",
 }
@@ -56,11 +54,9 @@ def study_tables(results: Results) -> dict[str, pd.DataFrame]:
         "claims": claims_table(results.claims) if results.claims else pd.DataFrame(),
         "scores": results.scores if len(results.metric_rows) else pd.DataFrame(),
         "metric_values": _over_settings(results.metric_scores, lambda scores: scores.table),
-        "metric_comparisons": _over_settings(results.metric_scores, lambda scores: scores.comparisons),
         "checks": _over_settings(results.check_scores, lambda scores: scores.table),
         "evaluator": _over_targets(results, lambda scores: scores.verdicts),
         "evaluator_scores": _over_targets(results, lambda scores: scores.table),
-        "evaluator_comparisons": _over_targets(results, lambda scores: scores.pairs),
     }
     return {name: frame for name, frame in tables.items() if len(frame) or name in ("results", "verdicts")}
 

@@ -22,118 +22,40 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import Literal, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from uproar.results.evidence import Evidence, Question, checked, facts_of, kinds_that_matter
 from uproar.results.finding import Flag, FlagKind
-from uproar.results.recovery import LEAST, LEAST_LOW, JudgeRecovery
-from uproar.statistics.comparisons import against_baselines, holm, margins
-from uproar.statistics.design import ALPHA, BASELINE, MODEL_FREE
-from uproar.statistics.intervals import Interval, required_sample_size
-from uproar.wording import counted, series
+from uproar.results.recovery import LEAST, LEAST_LOW
+from uproar.statistics.design import BASELINE, MODEL_FREE
+from uproar.statistics.intervals import required_sample_size
+from uproar.wording import series
 
-Kind = Literal["evaluator", "fine-tuned", "filled", "label evaluator", "retrained"]
-KINDS: tuple[Kind, ...] = ("evaluator", "fine-tuned", "filled", "label evaluator", "retrained")
-"""The kinds of metrics, the one that decides first: an evaluator of the network's answers; the network fine-tuned on
-changed images; the network as it is, on filled images; an evaluator of the label; networks trained anew."""
+if TYPE_CHECKING:
+    from uproar.results.quality import NetworkQuality
+    from uproar.results.scores import Scores
 
-Question = Literal["model", "data"]
 QUESTIONS: Mapping[Question, str] = {"model": "what the network uses", "data": "what the data allow"}
 
 WARNINGS: Mapping[FlagKind, str] = {
     "fails sanity": "maps of {} hardly change when the weights of the network are randomised",
     "unstable": "maps of {} change a lot under invisible noise",
 }
-
+LIMITS: Mapping[str, tuple[FlagKind, float, str]] = {
+    "randomisation": ("fails sanity", 0.5, "similarity {} to maps of the network with fresh weights"),
+    "sensitivity_max": ("unstable", 1.0, "changes by {} times its size under invisible noise"),
+}
+"""By metric: the warning about a method whose median over images lies above a limit, the limit, and what it means."""
 
 LETTERS = string.ascii_lowercase + string.ascii_uppercase
-
-
-class Standing(NamedTuple):
-    """One method against the baselines under one metric."""
-
-    better: bool
-    """Whether it is significantly better than every baseline."""
-    baseline: str
-    """The baseline that it beats least clearly, or does not beat."""
-    lead: Interval
-    """How far it is ahead of that baseline."""
-    p: float
-    """Of not beating every baseline, adjusted over the methods."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What one metric says of the methods, and whether it is reliable here."""
-
-    name: str
-    """As the study or the scores name it."""
-    label: str
-    """As people read it."""
-    kind: Kind
-    question: Question
-    values: Mapping[str, float]
-    """By method and baseline; larger is better."""
-    comparisons: pd.DataFrame
-    """Methods against baselines and against each other: `statistics.comparisons.COLUMNS`."""
-    baselines: frozenset[str]
-    """The names that never look at the network."""
-    unit: Literal["images", "replicates"]
-    images: int = 0
-    replicates: int = 1
-    alpha: float = ALPHA
-    random_curve: tuple[tuple[float, float], ...] = ()
-    """Share of pixels filled in random order and what the network's answer is then, where the metric has it."""
-    unreliable: str = ""
-    """Why it is not reliable here; empty where it takes part in the recommendation."""
-    board: JudgeRecovery | None = None
-    """How well it recovers known orders with exactly these settings; None where nobody has measured that."""
-    lost: Mapping[str, Interval] = field(default_factory=dict)
-    """Of an evaluator: the share of what it knows that is lost with the pixels that a method ranks first."""
-    excess: Mapping[str, float] = field(default_factory=dict)
-    """Of an evaluator: methods under whose own masks it needs more bits than the entropy, and how many more."""
-
-    @property
-    def trusted(self) -> bool:
-        """Whether it was measured to recover known orders."""
-        return self.board is not None and self.board.trusted
-
-    @property
-    def basis(self) -> str:
-        """What its numbers rest on, in words."""
-        replicates, images = counted(self.replicates, "replicate"), counted(self.images, "image")
-        if self.unit == "replicates":
-            return replicates
-        return f"{replicates} of {images}" if self.replicates > 1 else images
-
-    @cached_property
-    def methods(self) -> tuple[str, ...]:
-        """The methods, the largest value first."""
-        return tuple(sorted((m for m in self.values if m not in self.baselines), key=lambda m: -self.values[m]))
-
-    @cached_property
-    def standings(self) -> Mapping[str, Standing]:
-        """Every method against the baselines, where it was compared with any."""
-        rows = against_baselines(margins(self.comparisons), self.alpha).itertuples()
-        return {
-            row.method: Standing(
-                bool(row.side), row.baseline, Interval(row.margin, row.low, row.high, df=row.df), row.p_holm
-            )
-            for row in rows
-        }
-
-    @cached_property
-    def significant(self) -> frozenset[tuple[str, str]]:
-        """The pairs of methods of which the first is significantly better than the second."""
-        pairs = self.comparisons[self.comparisons["against"] == ""]
-        decided = pairs[holm(pairs["p"].to_numpy(dtype=float)) <= self.alpha]
-        return frozenset(zip(decided["better"], decided["worse"], strict=True))
 
 
 @dataclass(frozen=True)
@@ -274,6 +196,69 @@ class Answer:
         from uproar.results.html import answer_html
 
         return answer_html(self)
+
+
+def answer_of(
+    evidence: Sequence[Evidence],
+    quality: NetworkQuality | None = None,
+    scores: Sequence[Scores] = (),
+    costs: pd.DataFrame = pd.DataFrame(),
+    left_out: Mapping[str, str] = MappingProxyType({}),
+    flags: Iterable[Flag] = (),
+    task: str = "",
+    model: str = "",
+) -> Answer:
+    """The recommendation from what the metrics say; `scores` are metrics without retraining, and checks."""
+    metrics = checked(evidence, kinds_that_matter(quality))
+    warnings: dict[str, dict[str, Flag]] = {}
+    measured, sentences = [], []
+    for one in scores:
+        measured += flags_of_scores(one)
+        sentences += check_sentences(one)
+    for flag in (*flags, *measured):
+        warnings.setdefault(flag.method, {}).setdefault(flag.kind, flag)
+    seconds = costs.get("milliseconds_per_image", pd.Series(np.nan, costs.index)) / 1000
+    rows = zip(costs["estimator"], costs["passes"], seconds, strict=True) if "passes" in costs else ()
+    ranked = {name for metric in metrics for name in metric.values}
+    return Answer(
+        metrics,
+        {method: tuple(each.values()) for method, each in warnings.items()},
+        {str(name): Cost(float(passes), float(each)) for name, passes, each in rows},
+        {name: why for name, why in left_out.items() if name not in ranked},
+        task,
+        model,
+        tuple(sentences),
+    )
+
+
+def flags_of_scores(scores: Scores) -> list[Flag]:
+    """The warnings that metrics raise. The median counts: a few images can carry any mean."""
+    flags = []
+    for metric, medians in _medians(scores).items():
+        kind, limit, words = LIMITS[metric]
+        above = {method: median for method, median in medians.items() if median > limit}
+        flags += [Flag(m, kind, words.format(f"{median:.2f} (median over images)")) for m, median in above.items()]
+    return flags
+
+
+def check_sentences(scores: Scores) -> list[str]:
+    """What the checks among some scores found, a sentence each: the range of medians, and the limit."""
+    sentences, medians = [], _medians(scores)
+    for metric, (kind, limit, words) in LIMITS.items():
+        values = list(medians.get(metric, {}).values())
+        if values:
+            extent = words.format(f"{min(values):.2f} to {max(values):.2f}").replace("-", "−")
+            sentences.append(f"Check ({len(values)} methods, medians over images): {extent}; {kind} above {limit:g}.")
+    return sentences
+
+
+def _medians(scores: Scores) -> dict[str, dict[str, float]]:
+    """By metric that warns: the median over images of every method."""
+    medians: dict[str, dict[str, float]] = {}
+    for row in scores.table[scores.table["role"].eq("method") & scores.table["median"].notna()].itertuples():
+        if (name := facts_of(row.metric).get("name", "")) in LIMITS:
+            medians.setdefault(name, {})[str(row.method)] = float(row.median)
+    return medians
 
 
 def letter_groups(names: Sequence[str], decided: Callable[[str, str], bool]) -> tuple[tuple[str, ...], ...]:

@@ -26,8 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from uproar.results.evidence import NegativeControl, negative_control
-from uproar.statistics.comparisons import FEWER, against_baselines, compare, margins
+from uproar.statistics.comparisons import FEWER, against_baselines, compare, corrected, margins
 from uproar.statistics.design import ALPHA, BASELINE, LEAST_REPLICATES
 from uproar.statistics.intervals import Interval, Measurements, Numbers
 from uproar.types import Role
@@ -122,14 +121,8 @@ class EvaluatorScores:
 
     def __init__(self, bits: EvaluatorBits, alpha: float = ALPHA, target: str = "label") -> None:
         self.bits, self.alpha = bits, alpha
+        self.metric = "evaluator" if target == "label" else "evaluator:model"
         self.name = "evaluator" if target == "label" else f"evaluator of the {target}"
-
-    @functools.cached_property
-    def negative_control(self) -> NegativeControl:
-        """Whether the score tells any method from random rankings."""
-        frame = self.verdicts[self.verdicts["p_random"].notna()]
-        signs = pd.DataFrame({"side": np.sign(frame["side"]), "high": frame["over_random_high"]})
-        return negative_control(self.name, signs)
 
     @property
     def overconfident(self) -> Mapping[str, float]:
@@ -220,7 +213,7 @@ class EvaluatorScores:
         than random.
         """
         table = margins(self.comparisons)
-        random = table[table["baseline"] == BASELINE].set_index("method")
+        random = corrected(table[table["baseline"] == BASELINE], self.alpha, "margin").set_index("method")
         free = against_baselines(table[table["baseline"] != BASELINE], self.alpha).set_index("method")
         scores = self.table.set_index("estimator")
         frame = scores.loc[self.of_kind("method"), ["score", "low", "high", "n", "replicates"]].copy()

@@ -16,13 +16,14 @@ from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.evaluation import RESAMPLED, Evaluation
 from uproar.metrics.probe import fractions_of, has_curve
-from uproar.results.answer import Answer
+from uproar.results.answer import Answer, answer_of
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
-from uproar.results.evidence import NegativeControl, answer_of_scores, metric_controls
+from uproar.results.evidence import Control, Evidence, evaluator_evidence, metric_evidence
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.statistics.bootstrap import resampled_images
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
 from uproar.statistics.comparisons import compare
+from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import UNLIMITED, Interval, Measurements, half_width, nanmean
 from uproar.types import Role
 from uproar.wording import counted
@@ -151,14 +152,27 @@ class Scores:
         return {target: EvaluatorScores(bits, target=target) for target, bits in self.evaluations.items()}
 
     @functools.cached_property
-    def negative_controls(self) -> Mapping[str, NegativeControl]:
-        """By metric, where random maps were scored: whether it tells any method from them."""
-        return metric_controls(self.comparisons, self.table)
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What every evaluator and metric says of the methods."""
+        return (*evaluator_evidence(self.evaluators), *metric_evidence(self))
+
+    @functools.cached_property
+    def negative_controls(self) -> Mapping[str, Control]:
+        """By metric, where random maps were scored: whether it finds any method better than these."""
+        known = self.roles.get(BASELINE) == "random"  # somebody's own maps may have that name
+        return {one.name: one.control for one in metric_evidence(self) if known and BASELINE in one.values}
+
+    @property
+    def never_ranked(self) -> Mapping[str, str]:
+        """Methods that no metric ranks, with what the first of them says."""
+        groups = self.table.groupby("method", sort=False)
+        return {str(name): str(rows["note"].iloc[0]) for name, rows in groups if not rows["ranked"].any()}
 
     @functools.cached_property
     def answer(self) -> Answer:
         """Which method to use, as far as the metrics can tell."""
-        return answer_of_scores(self)
+        left_out = {**self.never_ranked, **self.left_out}
+        return answer_of(self.evidence, self.quality, (self,), self.costs, left_out)
 
     def __repr__(self) -> str:
         methods, metrics = self.table["method"].nunique(), self.table["metric"].nunique()

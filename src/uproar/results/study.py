@@ -21,8 +21,8 @@ the mean over those of each replicate (`merge_baseline`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,10 +30,10 @@ import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.protocols.protocol import Protocol
-from uproar.results.answer import Answer
+from uproar.results.answer import Answer, answer_of
 from uproar.results.claim_outcome import Judgement
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
-from uproar.results.evidence import CONTROL_COLUMNS, NegativeControl, answer_of_view, facts_of, negative_control
+from uproar.results.evidence import Control, Evidence, evaluator_evidence, facts_of, metric_evidence, retrained_evidence
 from uproar.results.finding import Finding, Mark, nothing_against
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
@@ -100,11 +100,23 @@ SCORE_COLUMNS = {
 RESULT_COMPARISON_COLUMNS = {
     "task": "data set",
     "model": "network",
-    "measure": "the protocol or metric that judges",
+    "measure": "the metric",
     **PAIR_COLUMNS,
-    "control": "whether the protocol or metric tells any method from random: passed, failed, undecided, or empty",
+    "control": "whether the metric finds any method better than random: passed, failed, undecided, or empty",
 }
 """The columns of `Results.comparisons`."""
+
+CONTROL_COLUMNS = {
+    "task": "data set",
+    "model": "network",
+    "measure": "the metric",
+    "control": "passed, failed or undecided: whether it finds any method better than random rankings",
+    "methods": "how many were tested against random",
+    "better": "how many are significantly better",
+    "worse": "how many are significantly worse",
+    "sentence": "the same in words",
+}
+"""The columns of `Results.negative_controls`."""
 
 IMAGE_SCORE_COLUMNS = {
     "task": "data set",
@@ -230,9 +242,9 @@ class Results:
         rows.append(self.image_scores.rename(columns=names).assign(status="done"))
         seeds = dict(enumerate(self.study.get("seeds") or ()))
         for view in self.views:
-            for target, evaluator in view.evaluators.items():
+            for evaluator in view.evaluators.values():
                 place: dict[str, Any] = {"task": view.task, "model": view.model, "status": "done"}
-                place["metric"] = "evaluator" if target == "label" else "evaluator:model"
+                place["metric"] = evaluator.metric
                 for name, measured in evaluator.measurements.items():
                     replicates, images = evaluator.axes(measured)
                     place |= {"method": name, "replicate": [seeds.get(r, r) for r in replicates], "image": images}
@@ -326,34 +338,34 @@ class Results:
         Where a study ran until it was decided, each verdict is that of the interim analysis which decided it (column
         `analysis`: its number of replicates).
         """
-        return _joined(frame for view in self.views for frame in view.verdicts.values())
+        return _joined(
+            frame.assign(control=view.negative_controls[name].state)
+            for view in self.views
+            for name, frame in view.verdicts.items()
+        )
 
     @functools.cached_property
     def comparisons(self) -> pd.DataFrame:
-        """Method against method: one row per pair under every protocol and metric; see RESULT_COMPARISON_COLUMNS.
+        """Every method against every baseline and every two methods, by every metric; see RESULT_COMPARISON_COLUMNS.
 
-        Under a protocol differences of areas are paired over replicates (`random` has the verdicts instead), under a
-        metric values are paired over images and replicates. Holm's correction runs over the pairs of each measure.
-        A study that ran until it was decided spends only one interim analysis's share of the error rate.
+        Of retrained metrics areas are paired over replicates, of others values over images and replicates. Holm's
+        correction runs over the pairs of each metric. A study that ran until it was decided spends only one interim
+        analysis's share of the error rate.
         """
-        areas = [frame.rename(columns={"protocol": "measure"}) for v in self.views for frame in v.comparisons.values()]
-        values = [
-            scores.comparisons.rename(columns={"metric": "measure"}).assign(task=task, model=model)
-            for (task, model), scores in self.metric_scores.items()
-        ]
-        joined = _joined([*areas, *values])
-        controls = {(c.task, c.model, c.measure): c.control for c in self.negative_controls.itertuples()}
-        places = joined[["task", "model", "measure"]].itertuples(index=False) if len(joined) else ()
-        joined["control"] = [controls.get(tuple(place), "") for place in places]
-        return joined.reindex(columns=list(RESULT_COMPARISON_COLUMNS))
+        frames = []
+        for view in self.views:
+            for name, frame in view.comparisons.items():
+                control = view.negative_controls[name].state if name in view.negative_controls else ""
+                frames.append(frame.assign(task=view.task, model=view.model, measure=name, control=control))
+        return _joined(frames).reindex(columns=list(RESULT_COMPARISON_COLUMNS))
 
     @functools.cached_property
     def negative_controls(self) -> pd.DataFrame:
-        """One row per task, model and protocol or metric: does it tell any method from random?"""
+        """One row per task, model and metric: does it find any method better than random?"""
         rows = [
-            {"task": view.task, "model": view.model, **asdict(control)}
+            (view.task, view.model, name, one.state, one.methods, one.better, one.worse, one.sentence)
             for view in self.views
-            for control in view.negative_controls.values()
+            for name, one in view.negative_controls.items()
         ]
         return pd.DataFrame(rows, columns=list(CONTROL_COLUMNS))
 
@@ -508,53 +520,48 @@ class StudyView:
                 return sequential(curves, higher_is_better, self.results.interim_analyses, others)
             return against_random(curves, higher_is_better, others=others)
 
-        names = [BASELINE, *self.results.further_rankings]
-        frames = self._by_protocol(against_baseline)
-        for name, frame in frames.items():
+        names, frames = [BASELINE, *self.results.further_rankings], {}
+        for name in self.compared:
+            frame = against_baseline(self.curves(name), self.results.protocols[name].higher_is_better)
+            if frame.empty:
+                continue
             cells = self.own(self.results.own_cells)
             done = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
             rankings = done[done["estimator"].isin(names)].groupby("seed")["estimator"].nunique()
             frame["images"] = frame["estimator"].map(done.groupby("estimator")["images"].max())
             frame["random_rankings"] = int(rankings.min()) if len(rankings) else 0
-            frame["control"] = self._control(name, frame).control
+            frames[name] = self._placed(frame, name)
         return frames
-
-    def _control(self, protocol: str, verdicts: pd.DataFrame) -> NegativeControl:
-        """Whether a protocol tells any method from random rankings; `room` is the largest advantage it can give."""
-        random = float(verdicts["baseline_area"].iloc[0])
-        room = 1 - random if self.results.protocols[protocol].higher_is_better else random - (self.chance or 0.0)
-        return negative_control(protocol, verdicts, room, self.roles)
-
-    @functools.cached_property
-    def negative_controls(self) -> Mapping[str, NegativeControl]:
-        """By protocol and metric, where random was compared: whether it tells any method from random rankings."""
-        protocols = {name: self._control(name, frame) for name, frame in self.verdicts.items()}
-        controls = (scores.negative_control for scores in self.evaluators.values())
-        evaluators = {one.measure: one for one in controls if one.methods}
-        return {**protocols, **evaluators, **(self.metric_scores.negative_controls if self.metric_scores else {})}
-
-    @property
-    def unable_to_judge(self) -> Mapping[str, str]:
-        """By protocol and metric whose negative control failed: the sentence that says why it cannot judge here.
-
-        What these say of methods is no evidence, and stands behind what the others say.
-        """
-        return {name: one.sentence for name, one in self.negative_controls.items() if one.failed}
 
     @functools.cached_property
     def comparisons(self) -> Mapping[str, pd.DataFrame]:
-        """Every pair of estimators, `random` apart, as `compare` gives them."""
+        """By metric: every method against every baseline, and every two methods (`statistics.comparisons.compare`)."""
+        frames = {one.metric: one.comparisons for one in self.evaluators.values()}
+        baselines = [BASELINE, *(name for name, role in self.roles.items() if role == "baseline")]
+        for name in self.compared:
+            areas, higher_is_better = self.areas(name), self.results.protocols[name].higher_is_better
+            values = {n: areas.loc[n].to_numpy(dtype=float) for n in dict.fromkeys(self.curves(name)["estimator"])}
+            frames[name] = compare(values, baselines, higher_is_better, alpha=self.results.comparison_alpha)
+        if self.metric_scores is not None:
+            groups = self.metric_scores.comparisons.groupby("metric", sort=False)
+            frames |= {str(name): frame.drop(columns="metric") for name, frame in groups}
+        return frames
 
-        def pairs(curves: pd.DataFrame, higher_is_better: bool) -> pd.DataFrame:
-            methods = curves[curves["estimator"] != BASELINE]
-            if methods["estimator"].nunique() < 2:
-                return pd.DataFrame()
-            baselines = [name for name, role in self.roles.items() if role == "baseline"]
-            areas = areas_of(methods)[0]
-            values = {n: areas.loc[n].to_numpy(dtype=float) for n in methods["estimator"].unique() if n in areas.index}
-            return compare(values, baselines, higher_is_better, alpha=self.results.comparison_alpha)
+    @functools.cached_property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What every evaluator, metric and retraining says of the methods."""
+        scores = [] if self.metric_scores is None else metric_evidence(self.metric_scores)
+        return (*evaluator_evidence(self.evaluators), *scores, *retrained_evidence(self))
 
-        return self._by_protocol(pairs)
+    @functools.cached_property
+    def negative_controls(self) -> Mapping[str, Control]:
+        """By metric, where random was compared: whether it finds any method better than random rankings."""
+        return {one.name: one.control for one in self.evidence if BASELINE in one.values}
+
+    @property
+    def unable_to_judge(self) -> Mapping[str, str]:
+        """By metric whose negative control failed: why it is not reliable here."""
+        return {name: one.sentence for name, one in self.negative_controls.items() if one.state == "failed"}
 
     @functools.cached_property
     def evaluators(self) -> Mapping[str, EvaluatorScores]:
@@ -575,15 +582,10 @@ class StudyView:
         """Mean and 95 % interval over replicates by estimator and fraction; descriptive."""
         return {name: self._placed(intervals(self.curves(name)), name) for name in self.protocols}
 
-    def _by_protocol(self, analyse: Callable[[pd.DataFrame, bool], pd.DataFrame]) -> dict[str, pd.DataFrame]:
-        frames = {}
-        for name in self.protocols:
-            protocol = self.results.protocols[name]
-            if protocol.judges and name not in self.remarks:
-                frame = analyse(self.curves(name), protocol.higher_is_better)
-                if len(frame):
-                    frames[name] = self._placed(frame, name)
-        return frames
+    @property
+    def compared(self) -> list[str]:
+        """The protocols whose curves say which method is better."""
+        return [name for name in self.protocols if self.results.protocols[name].judges and name not in self.remarks]
 
     def _placed(self, frame: pd.DataFrame, protocol: str) -> pd.DataFrame:
         """A frame that says in its first columns what it is about."""
@@ -644,7 +646,14 @@ class StudyView:
     @functools.cached_property
     def answer(self) -> Answer:
         """Which method to use here."""
-        return answer_of_view(self)
+        scores = [one for one in (self.metric_scores, self.check_scores) if one is not None]
+        left_out = {} if self.metric_scores is None else dict(self.metric_scores.never_ranked)
+        for table in (self.cells, self.own(self.results.scores)):
+            rest = table[table["status"].isin(["skipped", "failed"])]
+            left_out |= dict(zip(rest["estimator"].map(str), rest["reason"].map(str), strict=True))
+        flags = [flag for finding in self.findings for flag in finding.flags]
+        about = (self.quality, scores, self.own(self.results.costs), left_out, flags, self.task, self.model)
+        return answer_of(self.evidence, *about)
 
     @property
     def findings(self) -> list[Finding]:
