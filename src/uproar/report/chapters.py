@@ -35,9 +35,10 @@ from uproar.report.study_figures import (
     retraining_figures,
     verdict_figure,
 )
-from uproar.results.answer import Answer, Evidence
+from uproar.results.answer import Answer
 from uproar.results.claim_outcome import tally
 from uproar.results.evaluator import EvaluatorScores
+from uproar.results.evidence import Evidence
 from uproar.results.finding import Finding
 from uproar.results.quality import Prediction
 from uproar.results.recovery import recovery_words

@@ -77,7 +77,7 @@ def method_text(chapter: Chapter) -> str:
     """What a paper says of how methods were compared."""
     kinds: dict[str, list[str]] = {}
     for metric in chapter.answer.metrics:
-        kinds.setdefault(metric.kind, []).append(metric.label)
+        kinds.setdefault(str(metric.kind), []).append(metric.label)
     sentences = [METHODS[kind].format(series(labels)) for kind, labels in kinds.items() if kind in METHODS]
     compared = f"{chapter.name}: {chapter.basis}" if chapter.name else chapter.basis
     tests = "Methods are compared by paired tests, adjusted by Holm's method; intervals are 95 %."
