@@ -41,7 +41,7 @@ def documented() -> list[Line]:
     return list(result.values())
 
 
-EVERYWHERE = {"uproar run study.toml --dry-run": ["--jobs", "1"], "uproar store clean": ["runs/digits"]}
+EVERYWHERE = {"uproar run study.toml --dry-run": ["--jobs", "1"], "uproar store clean runs/digits": []}
 """Those that compute nothing, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
 
 COMPUTED = {

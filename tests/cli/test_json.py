@@ -59,7 +59,7 @@ def test_the_tables_of_a_run_are_those_of_its_csv_files(tiny_run, tmp_path, caps
         ("compare RUN grad", {"comparisons"}),
         ("audit RUN --dry-run --audits blur", {"planned"}),
         ("store verify RUN", {"kinds", "damaged", "store"}),
-        ("store clean RUN", {"stores", "removed"}),
+        ("store clean RUN", {"store", "bytes", "removable_bytes", "removable", "removed"}),
         ("ls", {"kinds"}),
         ("ls versions", {"versions"}),
         ("explain --layers", {"layers"}),

@@ -62,7 +62,7 @@ def test_a_report_of_a_damaged_run_says_so_and_a_run_repairs_it(run, capsys):
     ]
 
 
-def test_clean_lists_first_and_removes_only_what_no_run_needs(run, capsys):
+def test_clean_lists_first_and_removes_only_what_the_run_does_not_need(run, capsys):
     place = run / "store"
     needed = set(place.rglob("*.safetensors"))
     Store(place).write("cell", "f" * 40, Item({}, {"other": "study"}))
@@ -82,40 +82,16 @@ def test_clean_lists_first_and_removes_only_what_no_run_needs(run, capsys):
     assert set(place.rglob("*.safetensors")) == needed, "companions of trainings stay too"
     assert own.exists() and not aside.exists() and not begun.exists()
     assert _exit_code(["store", "clean", str(run)]) == 0
-    assert "Nothing to remove" in capsys.readouterr().out
+    assert "0.0 kB are not needed" in " ".join(capsys.readouterr().out.split())
 
 
-def test_clean_lists_what_no_study_needs_and_removes_it_only_when_told(run, capsys):
-    store = Store(run / "store")
-    store.write("cell", "f" * 40, Item({}, {}))
-    (unneeded,) = (run / "store").rglob("f" * 40 + "*")
-    before = {path for path in run.rglob("*") if path.is_file()}
-    assert _exit_code(["store", "clean", str(run.parent)]) == 0
-    said = capsys.readouterr().out
-    assert "Nothing was removed; --yes" in said
-    assert {path for path in run.rglob("*") if path.is_file()} == before
-    assert _exit_code(["store", "clean", str(run.parent), "--yes"]) == 0
-    assert "Removed 1 files" in capsys.readouterr().out
-    assert {path for path in run.rglob("*") if path.is_file()} == before - {unneeded}
-    assert _exit_code(["report", str(run)]) == 0
-
-
-def test_clean_leaves_the_store_of_a_run_alone_that_it_cannot_read(run, capsys):
+def test_a_report_after_cleaning_is_whole_and_a_run_that_cannot_be_read_is_left_alone(run, capsys):
     Store(run / "store").write("cell", "f" * 40, Item({}, {}))
+    assert _exit_code(["store", "clean", str(run), "--yes"]) == 0
+    assert "Removed 1 files" in capsys.readouterr().out
+    assert _exit_code(["report", str(run)]) == 0
     (run / "run.json").write_text("{}")
     before = {path for path in run.rglob("*") if path.is_file()}
-    assert _exit_code(["store", "clean", str(run.parent), "--yes"]) == 0
-    assert "is left alone" in " ".join(capsys.readouterr().err.split())
+    assert _exit_code(["store", "clean", str(run), "--yes"]) == 2
     assert {path for path in run.rglob("*") if path.is_file()} == before
-
-
-def test_clean_takes_kept_maps_only_when_asked(tmp_path, capsys):
-    store = Store(tmp_path / "score" / "store")
-    store.begin()
-    store.write("maps", "a" * 40, Item({}, {}))
-    assert _exit_code(["store", "clean", str(tmp_path), "--yes"]) == 0
-    assert "Nothing to remove." in capsys.readouterr().out
-    assert _exit_code(["store", "clean", str(tmp_path), "--maps", "--yes"]) == 0
-    assert not list(store.keys("maps"))
-    assert _exit_code(["store", "clean", str(tmp_path / "nowhere")]) == 2
-    assert "is not a folder" in capsys.readouterr().err
+    assert _exit_code(["store", "clean", str(run / "nowhere")]) == 2

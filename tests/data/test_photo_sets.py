@@ -21,8 +21,7 @@ from tests.data.layouts import (
     write_tiny_imagenet,
 )
 from uproar.data import load
-from uproar.data.download import exclude_unreadable, verify
-from uproar.data.photographs import EXCLUSION_LIST
+from uproar.data.download import verify
 from uproar.errors import BadInput, BadOption
 from uproar.study.run import run_study
 from uproar.study.spec import study_of
@@ -386,7 +385,7 @@ def test_imagenet_without_labels_or_with_wrong_ones_gets_one_sentence(here):
         load("imagenet(root=nowhere)")
 
 
-def test_one_truncated_photo_is_named_and_can_be_left_out(here):
+def test_one_truncated_photo_is_named(here):
     for kind in ("cat", "dog"):
         for i in range(4):
             write_picture(here / "pets" / kind / f"{i}.png", 40 * i)
@@ -399,13 +398,6 @@ def test_one_truncated_photo_is_named_and_can_be_left_out(here):
     seen: list = []
     verdict = verify("folder(root=pets, size=16)", lambda done, total: seen.append((done, total)))
     assert [*verdict.unreadable] == ["cat/1.png"] and not verdict.sound and seen[-1] == (8, 8)
-    assert exclude_unreadable(verdict) == here / "pets" / EXCLUSION_LIST
-    after = load("folder(root=pets, size=16)")
-    for split in (after.train, after.test):
-        split.read(slice(None))
-    assert len(after.train) + len(after.test) == 7 and after.fingerprint != task.fingerprint
-    again = verify("folder(root=pets, size=16)", lambda *_: None)
-    assert again.sound and "1 pictures left out by left-out.txt" in again.facts
 
 
 def test_a_study_goes_on_without_the_task_that_has_a_truncated_photo(here):

@@ -4,7 +4,6 @@ from uproar.study.settings import Setting
 from uproar import Study, study_of
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput, UnknownName, UproarError
-from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
 from uproar.study.audit import audit_requests
 from uproar.study.collect import provenance
@@ -182,12 +181,6 @@ def test_a_random_ranking_of_the_baseline_is_no_estimator_beside_it():
     assert Study(estimators=["grad", "random(draw=2)"], random_rankings=2)
     with pytest.raises(BadInput, match="random_rankings"):
         Study(random_rankings=0)
-
-
-def test_the_identity_of_the_first_random_ranking_is_that_of_before():
-    assert read_chain("random(draw=0)").identity == read_chain("random").identity
-    assert read_chain("random").identity["raw"] == "random"
-    assert read_chain("random(draw=1)").identity["raw"] == "random(draw=1)"
 
 
 def test_audits_share_the_rankings_of_the_study_where_that_costs_nothing():

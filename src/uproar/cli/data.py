@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +13,9 @@ from rich.markup import escape
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.options import DataRoot, Group, Trust, add_command, argument, complete_names, complete_runs, flag
 from uproar.cli.progress import Watch, watched
-from uproar.cli.screen import add_to_json, command, errors, json_wanted, note, output, print_file, print_next, table
+from uproar.cli.screen import add_to_json, command, errors, json_wanted, output, print_next, table
 from uproar.data.locations import download_root
-from uproar.errors import BadInput, UproarError
+from uproar.errors import BadInput
 from uproar.paths import public
 
 if TYPE_CHECKING:
@@ -27,6 +25,9 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Files that are named; the others are counted."""
+StoredRun = Annotated[
+    str, argument("RUN", "Folder of a run, e.g. runs/digits, or a store: folder or URL", autocompletion=complete_runs)
+]
 
 
 def get_set(
@@ -50,11 +51,10 @@ def verify_set(
     name: Annotated[
         str, argument("NAME", "Data set, e.g. cifar10 or folder(root=photos)", autocompletion=complete_names("tasks"))
     ],
-    leave: Annotated[bool, flag("--leave-out", "List unreadable pictures as left out of the set")] = False,
     data_root: DataRoot = None,
 ) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""
-    from uproar.data.download import exclude_unreadable, verify  # torch loads slowly
+    from uproar.data.download import verify  # torch loads slowly
 
     with watched(f"looking for {name}") as watch:
         verification = verify(name, watch.counting("pictures", f"reading {name}"))
@@ -72,16 +72,12 @@ def verify_set(
         errors.print(f"[bold red]Fault:[/] {escape(fault)}", soft_wrap=True)
     if len(verification.unreadable) > SHOWN:
         errors.print(f"… and {len(verification.unreadable) - SHOWN} more unreadable pictures.")
-    if not verification.unreadable:
-        if verification.sound:
-            print_next(f"{command('run', '--task', name)} uses it")
-        return 0 if verification.sound else 1
-    if not leave:
-        errors.print("Replace them, or leave them out with --leave-out.")
+    if verification.unreadable:
+        errors.print("Replace them, or remove them from the set.")
+    if not verification.sound:
         return 1
-    listed = exclude_unreadable(verification)
-    print_file(f"{len(verification.unreadable)} pictures are left out from now on", listed)
-    return 1 if verification.faults else 0
+    print_next(f"{command('run', '--task', name)} uses it")
+    return 0
 
 
 def download_listener(watch: Watch) -> Listener:
@@ -99,10 +95,7 @@ def download_listener(watch: Watch) -> Listener:
 
 
 def verify_store(
-    run: Annotated[
-        str,
-        argument("RUN", "Folder of a run, e.g. runs/digits, or a store: folder or URL", autocompletion=complete_runs),
-    ],
+    run: StoredRun,
     fix: Annotated[bool, flag("--fix", "Set damaged files aside: uproar run RUN regenerates them")] = False,
     trust: Trust = False,
 ) -> int:
@@ -131,7 +124,7 @@ def verify_store(
         errors.print(f"[red]damaged[/] and {len(inventory.damaged) - SHOWN} more.")
     if not inventory.damaged:
         output.print("Nothing is damaged.")
-        print_next(f"{command('store', 'clean', run)} lists what no run needs")
+        print_next(f"{command('store', 'clean', run)} lists what it does not need")
         return 0
     if fix:
         set_aside(store, inventory)
@@ -141,80 +134,44 @@ def verify_store(
     return 1
 
 
-@dataclass
-class StoreContent:
-    """A store: who uses it, and what of it may go."""
-
-    store: Store
-    runs: list[str] = field(default_factory=list)
-    studies: list[Study] = field(default_factory=list)
-    unreadable: str = ""
-    """Why nobody can say what a run of it needs."""
-    bytes: int = 0
-    removable: dict[str, int] = field(default_factory=dict)
-
-    def find_removable(self, maps: bool) -> None:
-        """Find out what the store holds, and what of it no run needs; of a store without runs only `maps` may go."""
-        from uproar.store import list_store
-        from uproar.study.audit import required_results
-
-        inventory = list_store(self.store)
-        self.bytes = sum(self.store.backend.sizes().values())
-        if self.unreadable:
-            return
-        self.removable = dict(inventory.leftovers)
-        needs = [required_results(study) for study in self.studies]
-        for item, size in inventory.items.items():
-            if not any(item in need for need in needs) if needs else maps:
-                self.removable[self.store.name(*item)] = size
-
-
-def clean_stores(
-    folder: Annotated[
-        str, argument("FOLDER", "A folder of runs, a run or a store", show_default="runs", autocompletion=complete_runs)
-    ] = "runs",
-    maps: Annotated[bool, flag("--maps", "Also maps that score, choose and explain keep to resume from")] = False,
+def clean_store(
+    run: StoredRun,
     yes: Annotated[bool, flag("--yes", "Remove without asking")] = False,
     trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
-    """Remove results that no run in a folder needs: of other settings, damaged, unfinished. Reports stay.
+    """Remove what a run does not need of its store: results of other settings, damaged and unfinished files.
 
-    They are listed first, and nothing is removed before you agree. Not for stores that a run is writing into.
+    They are listed first, and nothing is removed before you agree. Of a store without a run, results stay. Not for
+    stores that a run is writing into.
     """
-    with watched("looking for runs") as watch, keeping("Nothing was removed."):
-        contents = stores_in(folder, trust)
-        for done, content in enumerate(contents, 1):
-            content.find_removable(maps)
-            watch.count(done, len(contents), "stores", doing="looking through")
-    note(*(f"{each.store.root} is left alone: {each.unreadable}" for each in contents if each.unreadable))
-    shown = table(f"Stores in {folder}", "store", "used by", ">size", ">not needed")
-    rows = []
-    for content in contents:
-        root, unneeded = content.store.root, sum(content.removable.values())
-        used_by = ", ".join(content.runs) or "no run: maps to resume from (--maps)"
-        place = public(root) if "://" in root else os.path.relpath(root)
-        shown.add_row(escape(place), escape(used_by), size_text(content.bytes), size_text(unneeded))
-        sizes = {"bytes": content.bytes, "removable_bytes": unneeded}
-        rows.append({"store": public(root), "runs": content.runs, **sizes, "removable": list(content.removable)})
-    output.print(shown)
-    add_to_json(stores=rows, removed=False)
-    files = {(content.store, name): size for content in contents for name, size in content.removable.items()}
-    for _, name in list(files)[:SHOWN]:
+    from uproar.store import list_store
+    from uproar.study.audit import required_results
+
+    store, study = opened(run, trust)
+    with watched("looking for what the run needs"), keeping("Nothing was removed."):
+        inventory = list_store(store)
+        files = dict(inventory.leftovers)
+        if study is not None:
+            needed = required_results(study)
+            files |= {store.name(*item): size for item, size in inventory.items.items() if item not in needed}
+    unneeded, whole = sum(files.values()), sum([*inventory.items.values(), *inventory.leftovers.values()])
+    add_to_json(store=public(store.root), bytes=whole, removable_bytes=unneeded, removable=list(files), removed=False)
+    for name in list(files)[:SHOWN]:
         output.print(f"  {escape(name)}", soft_wrap=True, highlight=False)
     if len(files) > SHOWN:
         output.print(f"  and {len(files) - SHOWN} more")
+    output.print(f"{public(store.root)} holds {size_text(whole)}, of which {size_text(unneeded)} are not needed.")
     if not files:
-        output.print("Nothing to remove.")
         return 0
-    output.print("Runs of other folders that use one of these stores may need it.", style="yellow", soft_wrap=True)
+    output.print("Other runs that use this store may need them.", style="yellow", soft_wrap=True)
     if not yes and (json_wanted() or not sys.stdin.isatty() or not typer.confirm("Remove them?")):
         output.print("Nothing was removed; --yes removes without asking.")
         return 0
-    for store, name in files:
+    for name in files:
         store.backend.remove(name)
     add_to_json(removed=True)
-    output.print(f"Removed {len(files)} files, {size_text(sum(files.values()))}.")
+    output.print(f"Removed {len(files)} files, {size_text(unneeded)}.")
     return 0
 
 
@@ -236,37 +193,6 @@ def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:
     return store, None
 
 
-def stores_in(folder: str, trust: bool) -> list[StoreContent]:
-    """Every store below a folder, and those that its runs use elsewhere; what a store holds is not searched."""
-    from uproar.store import MARKER
-
-    if "://" in folder:
-        return [StoreContent(opened(folder)[0])]
-    if not Path(folder).is_dir():
-        raise BadInput(f"{folder} is not a folder: name the one that holds your runs.")
-    contents: dict[str, StoreContent] = {}
-    runs: list[str] = []
-    for place, below, files in os.walk(folder):
-        below.sort()
-        if MARKER in files:
-            contents[os.path.realpath(place)] = StoreContent(opened(place)[0])
-            below.clear()
-        elif "run.json" in files:
-            runs.append(place)
-    for run in runs:
-        try:
-            store, study = opened(run, trust)
-        except UproarError as error:
-            for content in contents.values():  # it may use any of them
-                content.unreadable = str(error)
-            continue
-        place = store.root if "://" in store.root else os.path.realpath(store.root)
-        content = contents.setdefault(place, StoreContent(store))
-        content.runs.append(os.path.normpath(run))
-        content.studies += [study] if study is not None else []
-    return list(contents.values())
-
-
 def size_text(count: float) -> str:
     """Bytes as people read them."""
     return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"
@@ -277,4 +203,4 @@ add_command(data_app, get_set, "get")
 add_command(data_app, verify_set, "verify")
 store_app = typer.Typer(help="Check and clean the files behind runs.", no_args_is_help=True, cls=Group)
 add_command(store_app, verify_store, "verify")
-add_command(store_app, clean_stores, "clean")
+add_command(store_app, clean_store, "clean")

@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from uproar.data.locations import CATALOGUE, PublicDataset, RemoteFile, find, locate
-from uproar.data.photographs import EXCLUSION_LIST, PHOTOS, excluded_files, read_table
+from uproar.data.photographs import PHOTOS, read_table
 from uproar.data.registry import check_task, load
 from uproar.data.stream import CentreCrop, Pictures
 from uproar.data.task import Task
@@ -273,24 +273,8 @@ def verify(name: str, listen: Callable[[int, int], None]) -> Verification:
     if known is not None and counts != known.counts and "=" not in name:
         whole = f"{known.counts[0]:,} + {known.counts[1]:,}"
         verification.facts.append(f"a part of the published set, which has {whole}")
-    if verification.folder is not None and (aside := excluded_files(verification.folder)):
-        verification.facts.append(f"{len(aside)} pictures left out by {EXCLUSION_LIST}")
     _decode(task, verification, listen)
     return verification
-
-
-def exclude_unreadable(verification: Verification) -> Path:
-    """List the unreadable pictures in the set's folder, after those listed before: they are then left out."""
-    if verification.folder is None:
-        raise BadInput(f"{verification.name} has no folder in which files could be left out.")
-    file = verification.folder / EXCLUSION_LIST
-    names = sorted(excluded_files(verification.folder) | set(verification.unreadable))
-    head = "# Pictures that cannot be decoded: no part of the data set. Delete a line to have it back.\n"
-    try:
-        write_file(file, (head + "".join(f"{name}\n" for name in names)).encode())
-    except OSError as error:
-        raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
-    return file
 
 
 def _check_files(known: PublicDataset, folder: Path, verification: Verification) -> None:

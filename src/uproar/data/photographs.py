@@ -1,8 +1,7 @@
 """Sets of photographs: lists of files that are decoded when they are read, with boxes that follow the crop.
 
-A file that cannot be decoded makes what needs it fail, with a sentence that names it. `uproar data verify NAME
---leave-out` finds all such files and lists them in `left-out.txt` in the set's folder; files listed there are
-no part of the task any more.
+A file that cannot be decoded makes what needs it fail, with a sentence that names it; `uproar data verify NAME` finds
+all such files.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ from uproar.errors import BadInput, BadOption, one_line
 from uproar.registry import Entry, options_of
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-EXCLUSION_LIST = "left-out.txt"
-"""The list of files of a set that are left out, one name per line."""
 
 NOWHERE = (0, 0, -1, -1)
 """The box of an image whose object is not known: no pixel lies in it."""
@@ -76,11 +73,6 @@ class FileList:
         self.names += [f"{name}/{file}" for file in files]
         self.labels += [label] * len(files)
 
-    def without(self, names: set[str]) -> FileList:
-        """The listing without some files."""
-        kept = [i for i, name in enumerate(self.names) if name not in names]
-        return self.take(kept)
-
     def take(self, rows: Sequence[int]) -> FileList:
         """Some of the files."""
         names, labels = [self.names[i] for i in rows], [self.labels[i] for i in rows]
@@ -121,19 +113,9 @@ def photo_task(
     """A task of photographs from the listings of its two splits, with so many images of each."""
     splits = []
     for split, listing, count in zip(("train", "test"), listings, (train, test), strict=True):
-        here = listing.without(excluded_files(listing.folder))
-        rows = subsample_rows(name, split, torch.tensor(here.labels), len(classes), count, sparse)
-        splits.append(here.take(rows.tolist()).split(split, CentreCrop(size, shorter)))
+        rows = subsample_rows(name, split, torch.tensor(listing.labels), len(classes), count, sparse)
+        splits.append(listing.take(rows.tolist()).split(split, CentreCrop(size, shorter)))
     return Task(name, splits[0], splits[1], tuple(classes), sparse)
-
-
-def excluded_files(folder: Path) -> set[str]:
-    """The names of files that were found unreadable and are left out."""
-    try:
-        lines = (folder / EXCLUSION_LIST).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return set()
-    return {line for line in lines if line and not line.startswith("#")}
 
 
 def list_pictures(folder: Path) -> list[str]:
@@ -402,7 +384,8 @@ def birdsnap(**options: Any) -> Task:
         listing = listings[row["path"] in in_test]
         listing.add(name, ids[row["species_id"]])
         boxed[name] = read_box(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
-    train, test = (part.without({n for n in part.names if not (folder / n).is_file()}) for part in listings)
+    present = [[i for i, name in enumerate(part.names) if (folder / name).is_file()] for part in listings]
+    train, test = (part.take(rows) for part, rows in zip(listings, present, strict=True))
     return photo_task("birdsnap", (train, test), list(species.values()), **options)
 
 

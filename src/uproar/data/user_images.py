@@ -17,7 +17,7 @@ from torch import Tensor
 
 from uproar.data.arrays import KINDS, read_arrays
 from uproar.data.locations import roots
-from uproar.data.photographs import ENDINGS, FileBoxes, FileList, class_folders, excluded_files, photo_task, read_box
+from uproar.data.photographs import ENDINGS, FileBoxes, FileList, class_folders, photo_task, read_box
 from uproar.data.registry import Count, Shorter, Size, tasks
 from uproar.data.stream import CentreCrop
 from uproar.data.task import Split, Task
@@ -141,16 +141,15 @@ def _divided(whole: FileList, share: float, by_class: bool = True) -> tuple[File
 
     Which ones is drawn by name, so that a file more or less moves hardly any other to the other side.
     """
-    here = whole.without(excluded_files(whole.folder))
     groups: dict[int | Row, list[int]] = {}
-    for row, label in enumerate(here.labels):
+    for row, label in enumerate(whole.labels):
         groups.setdefault(label if by_class else 0, []).append(row)
     in_test: set[int] = set()
     for members in groups.values():
         count = min(max(1, round(share * len(members))), len(members) - 1)
-        in_test.update(sorted(members, key=lambda i: key("folder", "split", here.names[i]))[:count])
-    rows = range(len(here.names))
-    return here.take([i for i in rows if i not in in_test]), here.take([i for i in rows if i in in_test])
+        in_test.update(sorted(members, key=lambda i: key("folder", "split", whole.names[i]))[:count])
+    rows = range(len(whole.names))
+    return whole.take([i for i in rows if i not in in_test]), whole.take([i for i in rows if i in in_test])
 
 
 class _Table:
@@ -434,7 +433,7 @@ def read_training_images(path: str | Path, shape: tuple[int, int, int]) -> Split
         files = FileList(place)
         for number, name in enumerate(classes):
             files.add_folder(name, number)
-        split = files.without(excluded_files(place)).split("train", CentreCrop(height))
+        split = files.split("train", CentreCrop(height))
     elif place.suffix in KINDS:
         x, _, labels = read_images(place)
         if labels is None:
