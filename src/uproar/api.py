@@ -63,7 +63,13 @@ Estimator = str | Callable[..., Tensor]
 
 
 def build(name: str, task: Task, seed: int = 0) -> nn.Module:
-    """A fresh network for a task, by name or `file.py:factory`."""
+    """A fresh network for a task, by name or `file.py:factory`.
+
+    >>> import uproar
+    >>> task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
+    >>> build("cnn-small", task)(task.test.images).shape
+    torch.Size([4, 2])
+    """
     return build_model(ModelSpec.of(name), task, seed)
 
 
@@ -99,6 +105,14 @@ def explain(
     where that is to be said), `sigmoid` of one logit or of several labels, `regression`, or `auto`, what it looks like.
     `inputs` are what the model takes beside the images, by name or in order, and are held fixed. The model is given
     back as it came.
+
+    >>> import uproar
+    >>> task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
+    >>> images, labels, model = task.test.images, task.test.labels, uproar.build("cnn-small", task)
+    >>> explain(model, images, "sg_sq(grad, samples=4)", target=labels).shape
+    torch.Size([4, 8, 8])
+    >>> {name: tuple(maps.shape) for name, maps in explain(model, images, ["grad", "ig"]).items()}
+    {'grad': (4, 8, 8), 'ig': (4, 8, 8)}
     """
     check_model(model)
     check_images(x)
@@ -177,6 +191,12 @@ def layers(
 
     With `estimator`, only those that it looks at in these images: named in it, or found by its rule. `output` and
     `inputs` are those of `explain`.
+
+    >>> import uproar
+    >>> task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
+    >>> images, labels, model = task.test.images, task.test.labels, uproar.build("cnn-small", task)
+    >>> layers(model, images, "grad_cam")[["layer", "shape"]].values.tolist()
+    [['3.0', (32, 2, 2)]]
     """
     import pandas as pd  # explaining needs none of it
 
@@ -231,6 +251,10 @@ def fill(
 
     The fill `mean` takes its colour from `value`, `linear` the size of its noise from `noise`, `resample` its pixels
     from the images `train`. Without `value`, the mean colour is that of `train` where it is given.
+
+    >>> fill(torch.ones(1, 1, 2, 2), torch.tensor([[[True, False], [False, False]]]), "zero")[0, 0]
+    tensor([[0., 1.],
+            [1., 1.]])
     """
     check_images(x)
     check_like(train, x, "train")

@@ -129,6 +129,14 @@ def score(
     logit or of several labels, or `regression`, whose values are followed where others have probabilities. `inputs` are
     what the model takes beside the images, held fixed. Without `batch_size`, as many images at a time as memory holds;
     no number depends on it.
+
+    >>> import uproar
+    >>> task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
+    >>> images, labels, model = task.test.images, task.test.labels, uproar.build("cnn-small", task)
+    >>> maps = uproar.explain(model, images, ["grad", "random"], target=labels)
+    >>> table = score(model, images, labels, maps, ["deletion(steps=4)"], mean=task.mean)
+    >>> table[["method", "metric", "n"]].values.tolist()
+    [['grad', 'deletion(steps=4)', 4], ['random', 'deletion(steps=4)', 4]]
     """
     scores = score_all(
         model,
@@ -394,6 +402,14 @@ def curve(
     """The curve of a metric for every image: `.fractions` (points,) and `.values` (n, points).
 
     Options are the metric's, e.g. `steps=100, fill="mean", unit="pixel"`.
+
+    >>> import uproar
+    >>> task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
+    >>> images, labels, model = task.test.images, task.test.labels, uproar.build("cnn-small", task)
+    >>> maps = uproar.explain(model, images, "grad", target=labels)
+    >>> deletion = curve(model, images, maps, "deletion", target=labels, mean=task.mean, steps=4)
+    >>> deletion.fractions.tolist(), deletion.values.shape
+    ([0.0, 0.25, 0.5, 0.75, 1.0], torch.Size([4, 5]))
     """
     call = parse(metric)
     given = tuple(sorted({**dict(call.options), **options}.items()))

@@ -20,7 +20,12 @@ tasks = Registry("task", "uproar.tasks", tuple(f"uproar.data.{module}" for modul
 
 
 def load(name: str) -> Task:
-    """The task a text names, e.g. `digits`, `planted(size=16)` or `semi-natural(cifar100)`."""
+    """The task a text names, e.g. `digits`, `planted(size=16)` or `semi-natural(cifar100)`.
+
+    >>> task = load("planted(size=8, classes=2, train=16, test=4)")
+    >>> task.test.images.shape, task.test.labels.tolist()
+    (torch.Size([4, 1, 8, 8]), [0, 1, 0, 1])
+    """
     return _load(parse(name))
 
 

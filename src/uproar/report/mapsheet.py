@@ -61,6 +61,9 @@ def show(
 
     Red speaks for the class, blue against it, and each map is scaled alone. `titles` stand beside the images, of which
     the first `limit` are drawn; `.save("maps.png")` (or .svg, .html) writes them to a file.
+
+    >>> show(np.zeros((2, 1, 4, 4)), {"grad": np.ones((2, 4, 4))})
+    <MapSheet of 2 images: grad>
     """
     pixels = _array(images)[:limit]
     named = maps if isinstance(maps, Mapping) else {"map": maps}

@@ -63,6 +63,11 @@ def check(
     contract come back, each with `.clause`, `.holds` and `.message`. A metric, such as a function `(batch) ->
     {"value": tensor}` with one value per image, is tested in about a minute on three built-in tasks, or on backdoors
     planted in `task`: the result has `.recovery` (an interval), `.by_kind`, `.trusted`, `.turned`, `.sentence`.
+
+    >>> def brightness_map(model, x, target):
+    ...     return x.sum(1)
+    >>> [check.clause for check in check(brightness_map) if not check.holds]
+    ['responds to the model', 'responds to the class explained']
     """
     if _is_estimator(what):
         return try_contract(what if isinstance(what, str) else chain_of(what, "none", "sum").name, model)[0]

@@ -356,7 +356,11 @@ class Study(BaseModel):
 
 
 def study_of(source: Study | Mapping[str, Any] | str | Path, **changes: Any) -> Study:
-    """A study from a TOML file's path, a dict, or a Study; `changes` replace fields before they are checked."""
+    """A study from a TOML file's path, a dict, or a Study; `changes` replace fields before they are checked.
+
+    >>> study_of({"task": "digits", "estimators": ["grad"], "seeds": 2}).seeds
+    (0, 1)
+    """
     if isinstance(source, Study):
         return source.with_changes(**changes) if changes else source
     if isinstance(source, Mapping):

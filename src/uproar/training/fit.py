@@ -211,6 +211,12 @@ def fit(
     The seed fixes the order of the batches, the augmentation and dropout, whatever the images are: two trainings
     with one seed differ only by what was changed in the images. The last epoch is what counts. `change` alters every
     batch anew, after the augmentation, by random numbers of its own. `kind` says what the labels are, and so the loss.
+
+    >>> import uproar
+    >>> task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
+    >>> model = uproar.build("cnn-small", task)
+    >>> fit(model, task.train.images, task.train.labels, Recipe(epochs=1), seed=0) is model
+    True
     """
     if not len(images):
         raise BadInput("There are no images to train on.")
@@ -290,6 +296,12 @@ def predict(model: nn.Module, x: Images | Rows, batch_size: int = BATCH) -> Logi
     """Class scores of every image, asked where the model is and given back where the images are.
 
     `x` is a tensor, or anything that is read some rows at a time (`Rows`), which is then read batch by batch.
+
+    >>> import uproar
+    >>> task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
+    >>> images, labels, model = task.test.images, task.test.labels, uproar.build("cnn-small", task)
+    >>> predict(model, images).shape
+    torch.Size([4, 2])
     """
     if not len(x):
         raise BadInput("There are no images to ask the model about.")
