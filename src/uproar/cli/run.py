@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -204,6 +207,38 @@ def print_plan(study: Study, root: str, jobs: int | None) -> int:
     return 0
 
 
+EARLY = 30.0
+"""Seconds after which the page of a run is first written; again whenever the run has taken twice as long."""
+
+
+@contextmanager
+def page_meanwhile(folder: Path) -> Iterator[None]:
+    """While a run goes on, have another process write the page of what is finished, which reloads itself."""
+    ended = threading.Event()
+    writers: list[subprocess.Popen[bytes]] = []
+
+    def write() -> None:
+        pause, told = EARLY, False
+        while not ended.wait(pause):
+            arguments = [sys.executable, "-m", "uproar", "report", str(folder)]
+            writers.append(subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            writers[-1].wait()
+            page, pause = folder / "report.html", pause * (1 + told)
+            if page.is_file() and not told and not ended.is_set():
+                note(f"{page} shows what is finished and reloads itself.")
+                told = True
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for writer in writers:
+            writer.terminate()
+        thread.join()
+
+
 def run_and_report(
     study: Study,
     file: str | None,
@@ -240,7 +275,8 @@ def run_and_report(
         compile_imputer(study.fill, study.metrics, watch)
         watch.say("planning")
         listen = kept_in(folder, watch.of_study, lambda: write_run(folder, study, root, facts, text))
-        done = run_to_end(study, root, jobs, listen, ray, budget, slurm)
+        with page_meanwhile(folder):
+            done = run_to_end(study, root, jobs, listen, ray, budget, slurm)
     total, new, spent = done.progress.total, done.progress.total - done.progress.cached, done.seconds
     wall = {**facts["wall"], "seconds": round(wall["seconds"] + spent, 1), "ended": wall["ended"] + 1}
     facts |= {"seconds": round(spent, 1), "wall": wall}

@@ -93,7 +93,7 @@ def study_chapter(view: StudyView, by_name: Styles, prefix: str = "") -> Chapter
         deciding_chart(answer, measured),
         few_images(images, answer, measured),
         tuple(part for part in parts if part is not None),
-        tuple(part for part in (_claim_part(view), _exhibit_part(view, by_name)) if part is not None),
+        tuple(part for part in (_exhibit_part(view, by_name), _claim_part(view)) if part is not None),
     )
 
 

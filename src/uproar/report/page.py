@@ -50,7 +50,10 @@ def study_page(results: Results, chapters: list[Chapter], figures: Mapping[str, 
     known = {file: FILES[file.partition(".")[0]] for file in files if file.partition(".")[0] in FILES}
     name, paper = clean(results.study.get("name", "study")), paper_title(results)
     title = f"{name}: {paper or 'which attribution method can you trust?'}"
-    return _rendered(title, paper, chapters, figures, known, details)
+    wall, rest = results.provenance.get("wall", {}), "missing" in set(results.problems["status"])
+    running = f"{len(results.done):,} of {len(results.cells):,} results so far." if rest else ""
+    running = running if wall.get("begun", 0) > wall.get("ended", 0) else ""
+    return _rendered(title, paper, chapters, figures, known, details, running)
 
 
 def score_page(scores: Scores, chapter: Chapter, figures: Mapping[str, bytes], files: Sequence[str]) -> str:
@@ -91,6 +94,7 @@ def _rendered(
     figures: Mapping[str, bytes],
     files: Mapping[str, str],
     details: Sequence[Block],
+    running: str = "",
 ) -> str:
     """The template as one page with style, script and figures inside; names are escaped."""
     style = _template("report.css").replace("/* colours of figures */", dark_colours())
@@ -104,6 +108,7 @@ def _rendered(
         .get_template("page.html")
         .render(
             title=title,
+            running=running,
             paper=paper,
             chapters=chapters,
             methods=[method_text(chapter) for chapter in chapters],
