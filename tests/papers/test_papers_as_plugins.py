@@ -111,7 +111,7 @@ def test_claims_are_data_with_a_measure_that_takes_their_fields():
         assert declared == set(fields), paper
         for what, one in fields.items():
             taken = inspect.signature(MEASURES[one["measure"]]).parameters
-            own = set(one) - {"place", "says", "published", "measure", "holds", "above", "below"}
+            own = set(one) - {"place", "says", "published", "measure", "holds", "above", "below", "numbers"}
             assert own <= set(taken) and {"above", "below"} & set(one), (paper, what)
             needed = {name for name, p in taken.items() if p.kind == p.KEYWORD_ONLY and p.default is p.empty}
             assert needed <= own, (paper, what)

@@ -93,14 +93,18 @@ class Insertion:
         self.gains = np.cumsum(np.take_along_axis(x - fill, order, 1), axis=1)
 
     def completeness(self, ratios: Sequence[float] = TENTHS) -> float:
-        """Mean over r of the accuracy lost when features with a > (1 − r)·max a go; all is right before."""
+        """Mean over r of the accuracy lost when features with a > (1 − r)·max a go."""
+        return float(np.trapezoid(self.lost(ratios), ratios) / (ratios[-1] - ratios[0]))
+
+    def lost(self, ratios: Sequence[float] = TENTHS) -> list[float]:
+        """The accuracy lost at each r; all is right before."""
         padded = np.pad(self.gains, ((0, 0), (1, 0)))
         lost = []
         for r in ratios:
             many = (self.a > self.a[:, :1] * (1 - r)).sum(1, keepdims=True)
             left = self.full - np.take_along_axis(padded, many, 1)
             lost.append(1 - float(np.mean(np.sign(left) == self.y)))
-        return float(np.trapezoid(lost, ratios) / (ratios[-1] - ratios[0]))
+        return lost
 
     def soundness(self, level: float = LEVEL) -> float:
         """Share of the attribution inserted so far that raised the accuracy when it came, where it reaches `level`."""

@@ -102,7 +102,8 @@ def run(
     """Run a study and write its report; the same command again resumes."""
     from uproar.study.record import RECORD
 
-    seconds, shown = None if budget is None else seconds_of(budget), None
+    seconds = None if budget is None else seconds_of(budget)
+    shown: Sequence[Exhibit] = ()
     if study is not None and (Path(study) / RECORD).is_file():  # what is missing of a run
         from uproar.study.record import read_run
 
@@ -112,7 +113,12 @@ def run(
         if figure is None and table_ is None:
             chosen = changes.study(study)
         elif figure is None or table_ is None:
-            shown, chosen = exhibit_study(study, f"Table {table_}" if figure is None else f"Figure {figure}", changes)
+            shown = exhibits_of(study, f"Table {table_}" if figure is None else f"Figure {figure}")
+            if not shown[0].study:
+                return print_exhibits(
+                    shown, draw_exhibits(None, shown, out or Path("runs") / f"{study}-{shown[0].file}")
+                )
+            chosen = exhibit_study(shown[0], changes)
         else:
             raise BadInput("--figure and --table cannot be drawn in one run.")
         folder = Path("runs") / chosen.name if out is None else out
@@ -138,29 +144,44 @@ def run(
     return run_and_report(chosen, study, root, folder, jobs, ray, slurm, seconds, shown)
 
 
-def exhibit_study(paper: str | None, place: str, changes: Changes) -> tuple[Exhibit, Study]:
-    """A figure or table of a paper, and the study that it is drawn from, with nothing in it that it does not show."""
+def exhibits_of(paper: str | None, place: str) -> list[Exhibit]:
+    """A figure or table of a paper with its parts."""
     from uproar.extend import papers
     from uproar.papers.exhibits import exhibit
-    from uproar.study.spec import study_named, study_of
 
     if paper is None or paper not in papers:
         raise unknown("paper", paper or "", papers)
-    shown = exhibit(paper, place)
+    return exhibit(paper, place)
+
+
+def exhibit_study(shown: Exhibit, changes: Changes) -> Study:
+    """The study that a figure or table is drawn from, with nothing in it that it does not show."""
+    from uproar.study.spec import study_named, study_of
+
     base = {**study_named(shown.study).model_dump(), "claims": (), **shown.changes}
-    return shown, changes.applied(study_of({**base, "name": f"{paper}-{shown.file}"}))
+    if {"task", "tasks"} & set(shown.changes):  # a study has one or the other
+        base.pop("task" if "tasks" in shown.changes else "tasks", None)
+    return changes.applied(study_of({**base, "name": f"{shown.paper}-{shown.file}"}))
 
 
-def draw_exhibit(results: Run, shown: Exhibit, folder: Path) -> list[str]:
-    """Draw a figure or table of a paper into the folder of its run; the names of the files."""
+def draw_exhibits(results: Run | None, shown: Sequence[Exhibit], folder: Path) -> list[Path]:
+    """Draw a figure or table of a paper into the folder of its run; the files."""
     from uproar.report.files import require_libraries, write_files
 
     require_libraries("a figure of a paper")
     from uproar.report.paper_figures import exhibit_files
 
-    files = exhibit_files(results, shown.paper, shown.place)
+    files = {name: content for one in shown for name, content in exhibit_files(results, one).items()}
     write_files(files, folder)
-    return sorted(files)
+    return [folder / name for name in sorted(files)]
+
+
+def print_exhibits(shown: Sequence[Exhibit], files: Sequence[Path]) -> int:
+    """Say where a figure or table of a paper is."""
+    place = shown[0].place.partition(",")[0]
+    output.print(f"{place}: [bold]{', '.join(map(str, files))}[/]", soft_wrap=True)
+    add_to_json(exhibit={"paper": shown[0].paper, "place": place, "files": [path.name for path in files]})
+    return 0
 
 
 def with_earlier_audits(study: Study, folder: Path) -> Study:
@@ -248,7 +269,7 @@ def run_and_report(
     ray: str | None,
     slurm: str | None,
     budget: float | None,
-    shown: Exhibit | None = None,
+    shown: Sequence[Exhibit] = (),
 ) -> int:
     """Run what is missing, record the run in its folder, write and print its results."""
     from uproar.cli.network import compile_imputer
@@ -260,7 +281,7 @@ def run_and_report(
     from uproar.study.sessions import run_to_end
     from uproar.study.spec import file_named
 
-    given = shown.study if shown else file
+    given = shown[0].study if shown else file
     text = file_named(given).read_text(encoding="utf-8") if given and not Path(given).is_dir() else None
     before = earlier_facts(folder)
     wall = before["wall"]
@@ -287,14 +308,13 @@ def run_and_report(
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts, text)
         page = written(lambda: results.report(folder))
-        drawn = draw_exhibit(results, shown, folder) if shown else []
+        drawn = draw_exhibits(results, shown, folder) if shown else []
     note(*results.notices)
     print_results(results)
     failed = status_count(results, "failed")
     output.print(f"{total} results, {f'{failed} failed' if failed else f'{new} of them new'}, in {duration(spent)}.")
     if shown:
-        output.print(f"{shown.place}: [bold]{', '.join(str(folder / name) for name in drawn)}[/]", soft_wrap=True)
-        add_to_json(exhibit={"paper": shown.paper, "place": shown.place, "files": drawn})
+        print_exhibits(shown, drawn)
     return finish(results, page, folder)
 
 

@@ -8,6 +8,9 @@ module (`uproar.papers.measures` says what one looks like). A claim that needs c
     def sg_sq(evidence):
         return every(evidence.area("roar", "sg_sq(grad)", above=0.05))
 
+A claim is a direction: `above = 0` or `below = 0`, or a range that the paper itself prints. `numbers` are the paper's,
+in the same units, by a piece of what is measured: they say whether the effect is as large here.
+
 A claim holds where the whole 95 % interval of its number lies in the claimed range, does not hold where all of the
 interval lies outside, and is undecided otherwise; with several numbers the level allows for their number (`every`,
 `most`). Where the study lacks what a claim needs it is not tested; where it lacks only some of the parts, the outcome
@@ -18,8 +21,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from uproar.errors import NotApplicable, one_line, unknown
@@ -124,11 +128,20 @@ def _resolved(value: Any, shared: Mapping[str, Any]) -> Any:
 
 def _decide(evidence: ClaimEvidence, fields: Mapping[str, Any]) -> Decision:
     """The outcome of a claim that is given as data: its measure's numbers together."""
-    rest = {key: value for key, value in fields.items() if key not in ("measure", "holds", "above", "below")}
+    rest = {key: value for key, value in fields.items() if key not in ("measure", "holds", "above", "below", "numbers")}
     claimed = {key: fields[key] for key in ("above", "below") if key in fields}
-    parts = MEASURES[fields["measure"]](evidence, claimed, **rest)
+    parts = [
+        _beside(part, fields.get("numbers", {})) for part in MEASURES[fields["measure"]](evidence, claimed, **rest)
+    ]
     together = most if fields.get("holds") == "most" else every
     return together(*parts, evidence=fields.get("audit", ""))
+
+
+def _beside(part: Measure | Missing, numbers: Mapping[str, float]) -> Measure | Missing:
+    """A number of a claim with the one that the paper prints for it: that whose name occurs in what is measured."""
+    if isinstance(part, Missing):
+        return part
+    return replace(part, paper=next((value for name, value in numbers.items() if name in part.what), math.nan))
 
 
 def paper_of(claim: str) -> str:

@@ -18,13 +18,23 @@ from uproar.metrics.registry import family_of, metrics, read_metric
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
 from uproar.statistics.comparisons import areas_of, paired_difference
-from uproar.statistics.correlation import correlation_interval, line_interval, pearson, spearman, spread_interval
+from uproar.statistics.correlation import (
+    correlation_interval,
+    gap_interval,
+    line_interval,
+    pearson,
+    spearman,
+    spread_interval,
+)
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, Numbers, mean_interval
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
 
+Correlated = tuple[str, str, Sequence[str]]
+"""Two metrics and the estimators over whose images they are correlated."""
 At = float | tuple[float, ...] | None
 """One fraction, some, or all that the study has."""
 
@@ -281,6 +291,12 @@ class ClaimEvidence:
         interval = spread_interval(self._pairs(metric, first, names), self._pairs(metric, second, names))
         what = f"spread over {len(names)} estimators of the correlation with {metric}: {first} minus {second}"
         return _measure(what, interval, "images", claimed)
+
+    def correlation_gap(self, first: Correlated, second: Correlated, **claimed: Unpack[Range]) -> Measure:
+        """How much higher two metrics correlate over images for some estimators than two (other) metrics for others."""
+        interval = gap_interval(self._pairs(*first), self._pairs(*second))
+        words = [f"{a} with {b}, {counted(len(names), 'method')}" for a, b, names in (first, second)]
+        return _measure(f"correlation of {words[0]}, minus that of {words[1]}", interval, "images", claimed)
 
     def _pairs(self, metric: str, other: str, names: Sequence[str]) -> Numbers:
         """Both metrics of all images, higher is better, (replicates, estimators, images, 2), NaN where undefined."""

@@ -55,11 +55,15 @@ def exhibits(paper: str) -> list[Exhibit]:
     return [Exhibit(paper, **{**runs.get(entry.pop("like", ""), {}), **entry}) for entry in entries]
 
 
-def exhibit(paper: str, place: str) -> Exhibit:
-    """A figure or table of a paper that can be drawn; refused with the reason where it cannot."""
-    known = {one.place: one for one in exhibits(paper)}
-    if place not in known:
-        raise unknown("figure or table", place, known)
-    if not known[place].draw:
-        raise BadInput(f"{title_of(paper)}, {place}, is not drawn: {known[place].why}.")
-    return known[place]
+def exhibit(paper: str, place: str) -> list[Exhibit]:
+    """A figure or table of a paper that can be drawn, with its parts; refused with the reason where it cannot.
+
+    `Figure 6, by maps` is a part of `Figure 6`, drawn from the same study.
+    """
+    known = exhibits(paper)
+    parts = [one for one in known if one.place == place or one.place.startswith(f"{place}, ")]
+    if not parts:
+        raise unknown("figure or table", place, [one.place for one in known])
+    if not parts[0].draw:
+        raise BadInput(f"{title_of(paper)}, {place}, is not drawn: {parts[0].why}.")
+    return parts

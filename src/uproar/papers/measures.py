@@ -104,12 +104,51 @@ def rates_of(evidence: ClaimEvidence, wanted: Sequence[float]) -> list[float]:
 
 
 @measure
-def advantage_at_each(evidence: ClaimEvidence, claimed: Range, *, of: str, over: str, far: float) -> Parts:
-    """The difference under ROAR at every fraction; at the largest it must be `far`."""
-    shared = evidence.accuracy(ROAR, over).columns.intersection(evidence.accuracy(ROAR, of).columns)
-    rates = sorted(float(t) for t in shared if t > 0)
-    ranges = [*[claimed] * (len(rates) - 1), Range(above=far)]
-    return [evidence.area(ROAR, of, over, at=t, **own) for t, own in zip(rates, ranges, strict=True)]
+def advantage_at_each(
+    evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], over: str | Sequence[str], protocol: str = ROAR
+) -> Parts:
+    """The difference at every fraction that both have."""
+    parts, plain = Parts(), evidence.results.protocols[protocol].plain
+    for a, b in pairs_of(of, "{}", over):
+        try:
+            shared = evidence.accuracy(protocol, b).columns.intersection(evidence.accuracy(protocol, a).columns)
+        except NotApplicable as error:
+            parts.append(Missing(one_line(error)))
+            continue
+        rates = sorted(float(t) for t in shared if abs(t - plain) > 1e-9)
+        parts += [part(evidence.area, protocol, a, b, at=t, **claimed) for t in rates]
+    return parts
+
+
+@measure
+def growth(
+    evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], over: str, first: float, last: float
+) -> Parts:
+    """How much higher an estimator's accuracy lies above another's at the last fraction than at the first one."""
+
+    def grown(name: str) -> Measure:
+        ahead = {t: evidence.at(ROAR, name, t) - evidence.at(ROAR, over, t) for t in (first, last)}
+        what = f"{evidence.estimator(name, ROAR)} above {over}: at {last:g} minus at {first:g}, accuracy"
+        return evidence.over_replicates(what, ahead[last] - ahead[first], **claimed)
+
+    return [part(grown, name) for name in of]
+
+
+@measure
+def consistent_winner(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], protocol: str) -> Parts:
+    """The estimator that leads most consistently, against the best other one at the fraction where it leads least."""
+    names = evidence.available(of, protocol)
+    if len(names) < 3:
+        raise NotApplicable(f"{len(names)} estimators have {protocol}; use at least 3")
+    means = pd.DataFrame({name: evidence.accuracy(protocol, name).mean() for name in names})
+    means = means.drop(index=evidence.results.protocols[protocol].plain, errors="ignore").dropna()
+    if means.empty:
+        raise NotApplicable(f"no fraction of {protocol} is finished for {', '.join(names)}")
+    leads = pd.DataFrame({name: means[name] - means.drop(columns=name).max(axis=1) for name in names})
+    best = str(leads.min().idxmax())
+    t = float(leads[best].idxmin())
+    other = str(means.loc[t].drop(best).idxmax())
+    return [part(evidence.area, protocol, best, other, at=t, **claimed), *evidence.absent(of, protocol)]
 
 
 @measure
@@ -150,8 +189,8 @@ def _widest(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> tup
 
 
 @measure
-def without_retraining(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], far: float) -> Parts:
-    """The original network minus the retrained one, at every fraction; in the mean of them it must be `far` below."""
+def without_retraining(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str]) -> Parts:
+    """The original network minus the retrained one, at every fraction."""
     untrained, parts = f"{ROAR}:no-retrain", Parts()
     for name in evidence.available(of, untrained):
         after, before = evidence.accuracy(untrained, name), evidence.accuracy(ROAR, name)
@@ -160,7 +199,6 @@ def without_retraining(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[
             raise NotApplicable(f"{name} has no fraction with and without retraining")
         gaps, what = after[shared] - before[shared], f"{name}: without retraining minus with, accuracy"
         parts += [evidence.over_replicates(f"{what} at {t:g}", gaps[t], **claimed) for t in shared]
-        parts.append(evidence.over_replicates(what, gaps.mean(axis=1), below=-far))
     return [*parts, *evidence.absent(of, untrained)]
 
 
@@ -184,6 +222,20 @@ def gap(
         raise NotApplicable(f"it is about {wanted}, not {evidence.task}")
     name = metric_of(evidence, metric)
     return [part(evidence.gap, name, a, b, **claimed) for a, b in pairs_of(of, form, over)]
+
+
+@measure
+def best_in_both(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], metrics: Sequence[str]) -> Parts:
+    """By the second metric, the estimator that is best by the first against the best other one."""
+    names = [evidence.estimator(name) for name in evidence.available(of)]
+    first, second = (metric_of(evidence, name) for name in metrics)
+    scores = evidence.results.metric_scores.get((evidence.task, evidence.model))
+    if scores is None or len(names) < 3:
+        raise NotApplicable("fewer than three of its methods have both metrics")
+    values = scores.table.set_index(["metric", "method"])["value"]
+    top = max(names, key=lambda name: values[first, name])
+    other = max((name for name in names if name != top), key=lambda name: values[second, name])
+    return [part(evidence.gap, second, top, other, **claimed), *evidence.absent(of)]
 
 
 def kind_of_marks(evidence: ClaimEvidence) -> str:
@@ -240,6 +292,28 @@ def correlation(evidence: ClaimEvidence, claimed: Range, *, metrics: Sequence[An
     """Correlations of metrics over images, mean over methods; `binary` where one of the two is a hit or a miss."""
     pairs = [[metric_of(evidence, one) for one in pair] for pair in metrics]
     return [part(evidence.correlation, a, b, methods(evidence, a, b), binary=binary, **claimed) for a, b in pairs]
+
+
+@measure
+def correlation_gap(
+    evidence: ClaimEvidence,
+    claimed: Range,
+    *,
+    first: Sequence[Any],
+    second: Sequence[Any],
+    of: Sequence[str] | None = None,
+    than: Sequence[str] | None = None,
+) -> Parts:
+    """How much higher two metrics correlate over images than two others, or for some methods (`of`) than for others."""
+
+    def both(pair: Sequence[Any], names: Sequence[str] | None) -> tuple[str, str, list[str]]:
+        a, b = (metric_of(evidence, one) for one in pair)
+        mine = methods(evidence, a, b)
+        chosen = mine if names is None else [evidence.estimator(one) for one in evidence.available(names)]
+        return a, b, [name for name in chosen if name in mine]
+
+    absent = evidence.absent([*(of or ()), *(than or ())])
+    return [part(evidence.correlation_gap, both(first, of), both(second, than), **claimed), *absent]
 
 
 SETTINGS = {f"{fill} + {unit}": (unit, fill) for unit in ("pixel", "region") for fill in ("mean", "blur", "uniform")}

@@ -505,9 +505,11 @@ def _claim_part(view: StudyView) -> Part | None:
     rows = []
     for one in view.claims:
         m = one.deciding
-        found = [effect(m.interval), m.claimed.replace("-", "−"), m.sample] if m else [one.reason, NOTHING, NOTHING]
+        found = [one.reason, NOTHING, NOTHING, NOTHING]
+        if m:
+            found = [effect(m.interval), m.claimed.replace("-", "−"), m.sample, m.as_published or NOTHING]
         rows.append([f"{one.says} (`{one.claim}`, {one.place})", one.outcome, *found, one.published])
-    heads = ["claim", "outcome", "measured", "claimed", "n", "published"]
+    heads = ["claim", "same direction?", "measured", "claimed", "n", "as large as published?", "published"]
     text = (
         "A claim holds where the whole interval of its number lies in the claimed range, does not hold here where all "
         "of it lies outside, and is undecided otherwise. `claims.csv` has every number behind each."

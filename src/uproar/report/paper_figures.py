@@ -22,7 +22,7 @@ from uproar.errors import BadInput, NotApplicable, one_line
 from uproar.extend import title_of
 from uproar.metrics.registry import metrics, read_metric
 from uproar.papers.evidence import ClaimEvidence, without_options
-from uproar.papers.exhibits import exhibit, exhibits
+from uproar.papers.exhibits import Exhibit, exhibits
 from uproar.registry import Registry
 from uproar.report.drawing import draw, map_colours, scaled_map
 from uproar.report.figures import Chart, Figure, PictureRow, Pictures, Series, Style, Tile, limits_of, styles
@@ -126,11 +126,14 @@ _ORDER = itertools.count()
 Draw = Callable[[FigureSource], PaperFigure]
 
 
-def paper_figure(paper: str, place: str) -> Callable[[Draw], Draw]:
-    """Declare a figure or table of a paper; they are shown in the order of their declaration."""
+def paper_figure(paper: str, place: str, alone: bool = False) -> Callable[[Draw], Draw]:
+    """Declare a figure or table of a paper; they are shown in the order of their declaration.
+
+    One that needs no study stands `alone`: `uproar run` draws it, the pages of studies do not have it.
+    """
 
     def keep(draw: Draw) -> Draw:
-        figures.add(f"{paper}:{place}", draw, paper=paper, place=place, order=next(_ORDER))
+        figures.add(f"{paper}:{place}", draw, paper=paper, place=place, alone=alone, order=next(_ORDER))
         return draw
 
     return keep
@@ -141,7 +144,8 @@ def read_figures(paper: str, functions: Mapping[str, Any]) -> None:
     for one in exhibits(paper):
         if one.draw:
             drawing = functools.partial(functions[one.draw], **one.options)
-            paper_figure(paper, one.place)(functools.update_wrapper(drawing, functions[one.draw]))
+            declare = paper_figure(paper, one.place, alone=not one.study)
+            declare(functools.update_wrapper(drawing, functions[one.draw]))
 
 
 def figures_of_papers(
@@ -155,7 +159,7 @@ def figures_of_papers(
     undrawn = []
     for entry in sorted(figures.values(), key=lambda entry: entry.facts["order"]):
         key, place = entry.facts["paper"], entry.facts["place"]
-        if key not in papers:
+        if key not in papers or entry.facts["alone"]:
             continue
         paper = title_of(key)
         try:
@@ -171,24 +175,31 @@ def figures_of_papers(
     return tuple(drawn.values()), tuple(undrawn)
 
 
-def exhibit_files(results: Results, paper: str, place: str) -> dict[str, bytes]:
-    """The files of one figure or table of a paper, drawn from a study; its tasks and networks side by side."""
-    shown, entry, by_name = exhibit(paper, place), figures[f"{paper}:{place}"], estimator_styles(results)
-    made: list[tuple[StudyView, PaperFigure]] = []
-    reason = ""
-    for view in results.views:
-        try:
-            made.append((view, entry.function(FigureSource.of(view, by_name))))
-        except NotApplicable as error:
-            reason = reason or one_line(error)
+def exhibit_files(results: Results | None, shown: Exhibit) -> dict[str, bytes]:
+    """The files of one figure or table of a paper, drawn from a study; its tasks and networks side by side.
+
+    One that needs no study is drawn without results.
+    """
+    made: list[tuple[str, PaperFigure]] = []
+    reason, key = "", f"{shown.paper}:{shown.place}"
+    if results is None:
+        made.append(("", figures[key].function()))
+    else:
+        by_name = estimator_styles(results)
+        for view in results.views:
+            where = view.task if len({view.task for view in results.views}) > 1 else view.model
+            try:
+                made.append((where, figures[key].function(FigureSource.of(view, by_name))))
+            except NotApplicable as error:
+                reason = reason or one_line(error)
     if not made:
-        raise BadInput(f"{title_of(paper)}, {place}, cannot be drawn from this study: {reason}.")
-    heading = f"{title_of(paper)}, {place}. {' '.join(f'{one.title}.' for _, one in made)}"
+        raise BadInput(f"{title_of(shown.paper)}, {shown.place}, cannot be drawn from this study: {reason}.")
+    heading = f"{title_of(shown.paper)}, {shown.place}. {' '.join(f'{one.title}.' for _, one in made)}"
     files = {f"{shown.file}.md": f"{heading}\n\n{shown.caption}\n\n{made[0][1].reading}\n".encode()}
-    sheets = [(view.task, one.figure) for view, one in made if one.figure is not None]
+    sheets = [(where, one.figure) for where, one in made if one.figure is not None]
     charts = [
-        replace(plot, title=f"{task}: {plot.title}" if len(sheets) > 1 else plot.title)
-        for task, figure in sheets
+        replace(plot, title=f"{where}: {plot.title}" if len(sheets) > 1 else plot.title)
+        for where, figure in sheets
         for plot in figure.plots
         if not isinstance(plot, Pictures)
     ]
@@ -197,9 +208,9 @@ def exhibit_files(results: Results, paper: str, place: str) -> dict[str, bytes]:
     for number, figure in enumerate(together, 1):
         stem = shown.file if len(together) == 1 else f"{shown.file}-{number}"
         files |= {f"{stem}.{kind}": draw(figure, kind) for kind in ("png", "svg")}
-    for view, one in made:
+    for where, one in made:
         if one.table is not None:
-            stem = shown.file if len(made) == 1 else f"{shown.file}-{slug([view.task, view.model])}"
+            stem = shown.file if len(made) == 1 else f"{shown.file}-{slug([where])}"
             frame = pd.DataFrame(list(one.table.rows), columns=list(one.table.heads))
             files[f"{stem}.csv"] = frame.to_csv(index=False).encode()
     return files
@@ -208,9 +219,20 @@ def exhibit_files(results: Results, paper: str, place: str) -> dict[str, bytes]:
 # maps
 
 
+def maps_figure(source: FigureSource, name: str, title: str, names: Mapping[str, str]) -> PaperFigure:
+    """A figure of images and their maps."""
+    reading = "Rows: test images; columns: their maps. Red counts for the class, blue against it."
+    return PaperFigure(name, title, reading, Figure((map_pictures(source, names),), 1))
+
+
 def map_pictures(source: FigureSource, names: Mapping[str, str]) -> Pictures:
     """Images in rows, with their maps by some estimators in columns; `names` are theirs in the paper."""
-    labels = {source.label(wanted): label for wanted, label in names.items() if source.evidence.available([wanted])}
+    exact = {name for picture in source.view.pictures for name in picture.maps}
+    labels = {
+        wanted if wanted in exact else source.label(wanted): label
+        for wanted, label in names.items()
+        if wanted in exact or source.evidence.available([wanted])
+    }
     rows = [
         PictureRow(
             clean(picture.title),
@@ -250,8 +272,9 @@ def trace_chart(source: FigureSource, metric: str, title: str, names: Mapping[st
 
 def _named_chart(chart: Chart, names: Mapping[str, str]) -> Chart:
     there = {without_options(s.label): s for s in chart.series}
-    wanted = {BASELINE: BASELINE, **names}
-    lines = tuple(replace(there[name], label=label) for name, label in wanted.items() if name in there)
+    wanted = {name: label for choices, label in names.items() for name in choices.split("|")}
+    shown = {BASELINE: BASELINE, **wanted}
+    lines = tuple(replace(there[name], label=label) for name, label in shown.items() if name in there)
     if len(lines) < 2:
         raise NotApplicable("the study has fewer than two of its estimators")
     means = [v for s in lines for v in s.y]

@@ -71,6 +71,8 @@ class Measure:
     below: float = math.inf
     alpha: float = ALPHA
     """The error that a decision by this number alone may spend; less where a study was analysed several times."""
+    paper: float = math.nan
+    """The number that the paper prints for it, in the same units; NaN where it prints none."""
 
     @property
     def outcome(self) -> Outcome:
@@ -112,6 +114,22 @@ class Measure:
         """How far the interval lies inside the claimed range; negative by as much as it reaches out of it."""
         inside = min(self.interval.low - self.above, self.below - self.interval.high)
         return -math.inf if math.isnan(inside) else inside
+
+    @property
+    def as_published(self) -> str:
+        """Whether the effect is as large as the paper's; empty where it prints no number.
+
+        >>> Measure("", Interval(0.08, 0.05, 0.11, n=5), above=0.0, paper=0.5).as_published
+        'smaller'
+        """
+        low, high = self.interval.low, self.interval.high
+        if math.isnan(self.paper) or math.isnan(low) or math.isnan(high):
+            return ""
+        if low <= self.paper <= high:
+            return "as large"
+        if self.interval.value * self.paper < 0:
+            return "other direction"
+        return "larger" if abs(self.interval.value) > abs(self.paper) else "smaller"
 
     @property
     def sample(self) -> str:
@@ -187,7 +205,7 @@ class Judgement:
 ABOUT = ("claim", "paper", "place", "says", "published", "outcome")
 NUMBERS = (
     *("what", "n", "of", "replicates", "effect", "low", "high", "level", "df", "p"),
-    *("claimed", "part", "decides"),
+    *("claimed", "part", "decides", "paper_number", "as_published"),
 )
 BEHIND = ("evidence", "reason", "task", "model")
 
@@ -214,4 +232,5 @@ def _number(measure: Measure) -> dict[str, Any]:
         **interval.as_row("effect", with_n=True),
         **{name: getattr(interval, name) for name in ("replicates", "level", "df")},
         **{"of": measure.of, "p": measure.p, "claimed": measure.claimed, "part": measure.outcome},
+        **{"paper_number": measure.paper, "as_published": measure.as_published},
     }

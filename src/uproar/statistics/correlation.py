@@ -73,6 +73,13 @@ def spread_interval(values: Numbers, others: Numbers) -> Interval:
     return resampled_interval(own[np.isfinite(own)], resampled[np.isfinite(own)], values.shape[2])
 
 
+def gap_interval(values: Numbers, others: Numbers) -> Interval:
+    """How much higher the rank correlations of `values` are than those of `others`, both means over their methods."""
+    (first, drawn), (second, again) = _resampled(values, True), _resampled(others, True)
+    own, resampled = nanmean(first, 1) - nanmean(second, 1), nanmean(drawn, 1) - nanmean(again, 1)
+    return resampled_interval(own, resampled, values.shape[2])
+
+
 def _resampled(values: Numbers, ranked: bool) -> tuple[Numbers, Numbers]:
     """Correlations over all images, (replicates, methods), and over resamples, (replicates, methods, draws)."""
     rows = np.reshape(values, (-1, *values.shape[2:]))

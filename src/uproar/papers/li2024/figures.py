@@ -4,70 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from uproar.audits.synthetic import KNOWN_ANSWER
+from uproar.audits.synthetic import Insertion, data, maps
 from uproar.audits.values import ALL, DISTANCES
 from uproar.errors import NotApplicable
 from uproar.papers.claims import if_applicable
 from uproar.papers.evidence import ClaimEvidence
-from uproar.papers.measures import kind_of_marks, part
-from uproar.report.figures import Chart, Figure
-from uproar.report.formatting import LEVEL, NOTHING, known, percent
+from uproar.papers.measures import kind_of_marks
+from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, Tile, numbers, styles
+from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
     FigureSource,
     PaperFigure,
+    maps_figure,
     metric_chart,
-    paper_figure,
     plain,
+    read_figures,
     trace_chart,
 )
-from uproar.results.claim_outcome import Measure, sample_text
+from uproar.results.claim_outcome import sample_text
 from uproar.statistics.intervals import Interval
 from uproar.wording import series
 
 PAPER = "li2024"
-RECT, POOLING = "rect(ig)", "pooling(ig)"
-ENSEMBLES = {"ig": "IG", "sg(ig)": "IG-SG", "sg_sq(ig)": "IG-SQ", "var(ig)": "IG-Var"}
-METHODS = {
-    "grad_cam": "GradCAM",
-    "extremal_perturbation": "ExPerturb",
-    "deep_shap": "DeepSHAP",
-    "deep_lift": "DeepSHAP (one baseline)",
-    "ig": "IG",
-    "iba": "IBA",
-    "input_iba": "InputIBA",
-}
-"""With the one baseline 0, as in the paper, DeepSHAP is DeepLIFT."""
+
+# Figures 3, 7, 8, 9, 12 and 15: curves
+
 BENCHMARKS: dict[str, tuple[str, dict[str, str], str]] = {
     "soundness": ("soundness", {}, "soundness ↑"),
     "completeness": ("completeness", {}, "completeness ↑"),
     "road": ("road", {"fill": "linear"}, "ROAD, most first ↓"),
     "road lerf": ("road_lerf", {}, "ROAD, least first ↑"),
-    "deletion (accuracy)": ("road", {"fill": "mean"}, "deletion ↓"),
+    "deletion": ("road", {"fill": "mean"}, "deletion ↓"),
 }
 """Metrics with their options, and the titles of their curves; deletion by accuracy is ROAD with the mean colour."""
-SOUND_AND_COMPLETE = ("soundness", "completeness")
-MARKED = {"ig": "IG", "grad_cam": "GradCAM", "deep_shap": "DeepSHAP", RECT: "Rect", POOLING: "Pooling"}
 _READING = (
-    "Soundness: of the attribution shown so far, the share that raised accuracy, over the accuracy reached; "
-    "completeness: accuracy lost when all pixels above a threshold go; for both, higher is better. "
+    "Soundness: of the attribution shown so far, the share that raised accuracy, over the accuracy reached. "
+    "Completeness: accuracy lost when all pixels above a threshold go. Arrows show the better direction. "
+    f"Dashed: a random map. Bands: {LEVEL} interval over images."
 )
 
 
-def _charts(source: FigureSource, names: Mapping[str, str], kinds: Sequence[str]) -> dict[str, Chart]:
-    """The curves of some estimators by benchmark; those that the study has."""
+def curves(source: FigureSource, name: str, kinds: Sequence[str], names: Mapping[str, str]) -> PaperFigure:
+    """Some maps under some of the benchmarks, a plot per benchmark; `names` are the maps' in the paper."""
+    charts = {kind: if_applicable(partial(_chart, source, kind, names), None) for kind in kinds}
+    drawn = {kind: chart for kind, chart in charts.items() if chart is not None}
+    if not drawn:
+        raise NotApplicable(f"the study has not two of its maps under {' or '.join(kinds)}")
+    marked = kind_of_marks(source.evidence)
+    where = f" on images marked by {marked}" if marked else ""
+    title = f"Best by {series([f'{kind}: {_best(source, kind, names)}' for kind in drawn])}{where}"
+    figure = Figure(tuple(drawn.values()), 3 if len(drawn) > 4 else 2)
+    return PaperFigure(name, title, _READING, figure, _numbers(source, drawn, names))
 
-    def chart(kind: str) -> Chart:
-        metric, options, title = BENCHMARKS[kind]
-        draw = trace_chart if kind == "soundness" else metric_chart
-        return draw(source, source.evidence.metric(metric, **options), title, names)
 
-    charts = {kind: if_applicable(partial(chart, kind), None) for kind in kinds}
-    return {kind: one for kind, one in charts.items() if one is not None}
+def _chart(source: FigureSource, kind: str, names: Mapping[str, str]) -> Chart:
+    metric, options, title = BENCHMARKS[kind]
+    draw = trace_chart if kind == "soundness" else metric_chart
+    return draw(source, source.evidence.metric(metric, **options), title, names)
+
+
+def _values(source: FigureSource, kind: str, names: Mapping[str, str]) -> dict[str, float]:
+    """The metric's numbers by the paper's names; those the study has."""
+    metric, options, _ = BENCHMARKS.get(kind, (kind, {}, ""))
+    metric = source.evidence.metric(metric, **options)
+    values = {label: _value(source.evidence, metric, name) for name, label in names.items()}
+    return {label: value for label, value in values.items() if known(value)}
 
 
 def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
@@ -80,64 +88,21 @@ def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
 
 
 def _best(source: FigureSource, kind: str, names: Mapping[str, str]) -> str:
-    metric = source.evidence.metric(kind)
-    values = {label: _value(source.evidence, metric, name) for name, label in names.items()}
-    real = {label: v for label, v in values.items() if known(v)}
-    if not real:
-        return f"{kind} of none is known"
-    top = max(real.values())
-    best = [label for label, v in real.items() if top - v < 0.0005]
-    return f"the highest value of {kind} is that of {series(best)} ({top:.3f})"
+    values = _values(source, kind, names)
+    if not values:
+        return "none is known"
+    best = (min if kind in ("road", "deletion") else max)(values, key=lambda label: values[label])
+    return f"{best} ({values[best]:.3f})"
 
 
-# Figures 8 and 15
-
-
-@paper_figure(PAPER, "Figures 8 and 15")
-def ensembles(source: FigureSource) -> PaperFigure:
-    """IG and its ensembles under all benchmarks."""
-    charts = _charts(source, ENSEMBLES, list(BENCHMARKS))
-    if "soundness" not in charts and "completeness" not in charts:
-        raise NotApplicable("the study has not IG and its ensembles under soundness or completeness")
-    parts = [_gain(source, kind) for kind in SOUND_AND_COMPLETE if kind in charts]
-    title = f"Ensembles of IG: {series([part for part in parts if part])}"
-    reading = f"{_READING}Arrows show the better direction. Dashed: a random map. Bands: {LEVEL} interval over images."
-    return PaperFigure("ensembles", title, reading, Figure(tuple(charts.values()), 3))
-
-
-def _gain(source: FigureSource, kind: str) -> str:
-    """How many ensembles have surely more of something than IG, and surely less, by the intervals of the claims."""
-    metric, names = source.evidence.metric(kind), [name for name in ENSEMBLES if name != "ig"]
-    parts = [part(source.evidence.gap, metric, name, "ig") for name in names]
-    sides = [one.interval.side for one in parts if isinstance(one, Measure)]
-    if not sides:
-        return ""
-    return f"{sides.count(1)} of {len(sides)} have surely more {kind} than IG, {sides.count(-1)} surely less"
-
-
-# Figure 9
-
-
-@paper_figure(PAPER, "Figure 9")
-def methods(source: FigureSource) -> PaperFigure:
-    """Soundness and completeness of different methods."""
-    charts = _charts(source, METHODS, SOUND_AND_COMPLETE)
-    if not charts:
-        raise NotApplicable("the study has not two of its methods under soundness or completeness")
-    title = series([_best(source, kind, METHODS) for kind in charts])
-    title = title[0].upper() + title[1:]
-    reading = f"{_READING}Dashed: a random map. Bands: {LEVEL} interval over images."
-    return PaperFigure("methods", title, reading, Figure(tuple(charts.values()), 2), _numbers(source))
-
-
-def _numbers(source: FigureSource) -> ComparisonTable:
-    names = {n: label for n, label in (ENSEMBLES | METHODS).items() if source.evidence.available([n])}
+def _numbers(
+    source: FigureSource, kinds: Sequence[str] | Mapping[str, Any], names: Mapping[str, str]
+) -> ComparisonTable:
     rows = []
-    for label, (kind, options, _) in BENCHMARKS.items():
-        metric = if_applicable(partial(source.evidence.metric, kind, **options), "")
-        values = [_value(source.evidence, metric, n) for n in names]
-        rows += [(label, *(f"{v:.3f}" if known(v) else NOTHING for v in values))] if metric else []
-    note = "Soundness at the level of the metric, the others as areas; the paper prints no numbers for these figures."
+    for kind in kinds:
+        values = _values(source, kind, names)
+        rows.append((kind, *(f"{values[label]:.3f}" if label in values else NOTHING for label in names.values())))
+    note = "Soundness at the level of the metric, the others as areas; the paper prints no numbers for its curves."
     return ComparisonTable(("here", *names.values()), tuple(rows), note)
 
 
@@ -151,7 +116,6 @@ PUBLISHED_DISTANCES = {
 }
 
 
-@paper_figure(PAPER, "Table 1")
 def distances(source: FigureSource) -> PaperFigure:
     """How far apart the curves of changed maps are, by metric."""
     rows, here = [], {}
@@ -161,139 +125,176 @@ def distances(source: FigureSource) -> PaperFigure:
         here[metric] = interval
         seen = sample_text(interval.n, "images", float(row["replicates"]))
         rows.append((metric, published, plain(interval, 3), seen))
-    least = min(here[metric].low for metric in SOUND_AND_COMPLETE)
-    most = max(here[metric].high for metric in ("deletion", "road"))
+    least = min(here[metric].value for metric in ("soundness", "completeness"))
+    most = max(here[metric].value for metric in ("deletion", "road"))
     title = (
-        f"Curves of maps with changed values surely lie {least:.3f} or more apart under completeness and soundness, "
-        f"and {most:.3f} or less under deletion and ROAD"
+        f"Curves of maps with changed values lie {least:.3f} or more apart under completeness and soundness, and "
+        f"{most:.3f} or less under deletion and ROAD"
     )
     figure = source.audit_figure("values", "values-distance")
     heads = ("smallest Hausdorff distance", "published (ImageNet, VGG-16)", "here", "n")
-    return PaperFigure(
-        "distances",
-        title,
-        figure.reading,
-        figure,
-        ComparisonTable(heads, tuple(rows), f"{BRACKETS} The paper does not say what its ± is."),
-    )
+    note = f"{BRACKETS} The paper does not say what its ± is."
+    return PaperFigure("distances", title, figure.reading, figure, ComparisonTable(heads, tuple(rows), note))
 
 
 # Figure 6
 
+MAPS = {"truth": "Ground Truth", "removed": "Remove", "introduced": "Introduce"}
+TRIALS, SHOWN = 1000, 20
+THRESHOLDS = tuple(i / 10 for i in range(9, 0, -1))
+LEVELS = tuple(i / 20 for i in range(10, 20))
+"""Accuracies at which soundness is read: features drawn anew are right half of the time."""
 
-@paper_figure(PAPER, "Figure 6")
-def synthetic(source: FigureSource) -> PaperFigure:
-    """Maps whose errors are known."""
-    maps, kinds = ("truth", "removed", "introduced"), ("completeness", "soundness")
-    rows, means = [], dict[tuple[str, str], float]()
-    for kind in kinds:
-        row = [source.evidence.row("values", KNOWN_ANSWER, map=name, metric=kind) for name in maps]
-        means |= {(kind, n): float(r["mean"]) for n, r in zip(maps, row, strict=True)}
-        rows.append((kind, *(f"{r['mean']:.3f} ± {r['sd']:.3f}" for r in row), str(int(row[0]["trials"]))))
+
+def synthetic(trials: int = TRIALS, samples: int = 1000) -> PaperFigure:
+    """Maps whose errors are known, on features whose sum is the class: needs neither data nor a network."""
+    sound = {name: np.full((trials, len(LEVELS)), np.nan) for name in MAPS}
+    complete = {name: np.zeros((trials, len(THRESHOLDS))) for name in MAPS}
+    for number in range(trials):
+        draws = np.random.default_rng([0, number])
+        x, y = data(samples, draws)
+        fill = draws.normal(size=x.shape)
+        for name, attribution in maps(x, y, draws).items():
+            insertion = Insertion(x, y, attribution, fill)
+            sound[name][number] = [insertion.soundness(level) for level in LEVELS]
+            complete[name][number] = insertion.lost([1 - t for t in THRESHOLDS])
+    charts = (
+        Chart("(a) soundness ↑", _lines(sound, LEVELS), "accuracy", "soundness", (0.0, 1.05), percent=(False, False)),
+        Chart(
+            *("(b) completeness ↑", _lines(complete, THRESHOLDS), "attribution threshold", "accuracy difference"),
+            percent=(False, False),
+        ),
+    )
+    at, cut = LEVELS.index(0.9), THRESHOLDS.index(0.5)
+    here = {name: (np.nanmean(sound[name][:, at]), complete[name][:, cut].mean()) for name in MAPS}
+    rows = [(MAPS[name], f"{a:.3f}", f"{b:.3f}") for name, (a, b) in here.items()]
     title = (
-        "Where the answer is known, removing attribution takes completeness from "
-        f"{means['completeness', 'truth']:.2f} to {means['completeness', 'removed']:.2f}, introducing it takes "
-        f"soundness from {means['soundness', 'truth']:.2f} to {means['soundness', 'introduced']:.2f}"
+        f"Where the answer is known, removing attribution takes the accuracy lost at threshold 0.5 from "
+        f"{here['truth'][1]:.2f} to {here['removed'][1]:.2f}; introducing it takes soundness from "
+        f"{here['truth'][0]:.2f} to {here['introduced'][0]:.2f}"
     )
-    reading = (
-        "Linear model of 200 normal features: the true map, half of its attribution removed, as much introduced "
-        "elsewhere."
-    )
-    heads = ("mean ± standard deviation", "true map", "removed", "introduced", "trials")
-    note = "The paper prints no numbers; its sentence about completeness says the reverse of its figure."
-    return PaperFigure("synthetic", title, reading, table=ComparisonTable(heads, tuple(rows), note))
+    reading = f"{trials} trials of {samples} samples with 200 normal features. Bands: a standard deviation over trials."
+    heads = ("here", "soundness at accuracy 0.9", "accuracy lost at threshold 0.5")
+    note = "The paper prints no numbers; its sentence about completeness says the reverse of its definitions."
+    return PaperFigure("synthetic", title, reading, Figure(charts, 2), ComparisonTable(heads, tuple(rows), note))
+
+
+def _lines(values: Mapping[str, np.ndarray], x: Sequence[float]) -> tuple[Series, ...]:
+    """Mean and standard deviation over trials, a line per map."""
+    by_name, lines = styles(MAPS), []
+    for name, table in values.items():
+        reached = np.isfinite(table).mean(0) > 0.5
+        mean, sd = np.nanmean(table[:, reached], 0), np.nanstd(table[:, reached], 0)
+        across = tuple(np.array(x)[reached].tolist())
+        lines.append(Series(MAPS[name], by_name[name], across, numbers(mean), numbers(mean - sd), numbers(mean + sd)))
+    return tuple(lines)
 
 
 # Figures 1 and 10
 
-CUES = (
-    ("retrained, centre removed", "retrained", "centre", "0.60"),
-    ("retrained, centre and a cue of the class removed", "retrained", "centre and cue of the label", "0.88"),
-    ("original, centre removed", "original", "centre", "0.24"),
-    ("original, centre and a cue of the class removed", "original", "centre and cue of the label", "0.29"),
-)
+CUES = {
+    ("retrained", "centre"): "0.60",
+    ("retrained", "centre and cue of the label"): "0.88",
+    ("original", "centre"): "0.24",
+    ("original", "centre and cue of the label"): "0.29",
+}
 
 
-@paper_figure(PAPER, "Figures 1 and 10")
 def cues(source: FigureSource) -> PaperFigure:
-    """Accuracy with and without a cue of the class in the hole."""
-    plots = {plot.name: plot.data for plot in source.evidence.finding("spurious").plots}
-    holes, edge = plots["spurious"], plots["spurious-edge"]
-    rows, here = [], {}
-    for what, network, removed, published in CUES:
-        own = holes[(holes["network"] == network) & (holes["removed"] == removed)].iloc[0]
-        here[network, removed] = float(own["accuracy"])
-        rows.append((what, published, _bar(own)))
-    for (_, own), (what, published) in zip(
-        edge.iterrows(),
-        (("clean test images, trained clean", "0.887"), ("clean test images, trained with the cue", "0.322")),
-        strict=True,
-    ):
-        rows.append((what, published, _bar(own)))
-    gains = [here[n, "centre and cue of the label"] - here[n, "centre"] for n in ("retrained", "original")]
+    """Accuracy of the retrained and of the original network, with and without a cue of the class in the hole."""
+    figure = source.audit_figure("spurious", "spurious")
+    holes = _bars_of(source, "spurious").set_index(["network", "removed"])
+    rows = tuple(
+        (f"{network}, {removed} removed", published, _spread(holes.loc[network, removed]))
+        for (network, removed), published in CUES.items()
+    )
+    gains = [
+        holes["accuracy"][n, "centre and cue of the label"] - holes["accuracy"][n, "centre"]
+        for n in ("retrained", "original")
+    ]
     title = (
         f"A hole that gives the class away is worth {100 * gains[0]:+.0f} accuracy points to a retrained network and "
         f"{100 * gains[1]:+.0f} to the original one; published: +28 and +5"
     ).replace("-", "−")
-    figure = source.audit_figure("spurious", "spurious")
-    heads = ("accuracy", "published (CIFAR-10)", f"here ({source.view.task})")
-    note = "In brackets the smallest and the largest of the replicates."
-    return PaperFigure("cues", title, figure.reading, figure, ComparisonTable(heads, tuple(rows), note))
+    return PaperFigure("cues", title, figure.reading, figure, _cue_table(source, rows))
 
 
-def _bar(row: pd.Series) -> str:
+def edge_cue(source: FigureSource) -> PaperFigure:
+    """Accuracy on clean test images of networks trained clean, and with a cue at the edge."""
+    figure, bars = source.audit_figure("spurious", "spurious-edge"), _bars_of(source, "spurious-edge")
+    words = (("trained clean", "0.887"), ("trained with the cue", "0.322"))
+    rows = tuple(
+        (what, published, _spread(row)) for (_, row), (what, published) in zip(bars.iterrows(), words, strict=True)
+    )
+    clean_trained, with_cue = (float(v) for v in bars["accuracy"])
+    title = (
+        f"Trained with the cue, networks reach {percent(with_cue)} on clean images instead of {percent(clean_trained)}"
+    )
+    return PaperFigure("edge-cue", title, figure.reading, figure, _cue_table(source, rows))
+
+
+def _bars_of(source: FigureSource, name: str) -> pd.DataFrame:
+    return next(plot.data for plot in source.evidence.finding("spurious").plots if plot.name == name)
+
+
+def _spread(row: pd.Series) -> str:
     return f"{row['accuracy']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
 
 
-# Figure 2
+def _cue_table(source: FigureSource, rows: tuple[tuple[str, ...], ...]) -> ComparisonTable:
+    heads = ("accuracy", "published (CIFAR-10)", f"here ({source.view.task})")
+    return ComparisonTable(heads, rows, "In brackets the smallest and the largest of the replicates.")
 
-ATTRIBUTION = {"number": {"Rect": "0.92", "Pooling": "0.31"}, "stripes": {"Rect": "0.60", "Pooling": "0.93"}}
+
+def holes(source: FigureSource, name: str, fraction: float, names: Mapping[str, str]) -> PaperFigure:
+    """Training images as strategies of removal leave them: images in rows, strategies in columns."""
+    labels = {wanted: source.label(wanted) for wanted in names if source.evidence.available([wanted])}
+    rows = []
+    for picture in source.view.pictures:
+        tiles = [picture.changed.get(("roar", label, fraction)) for label in labels.values()]
+        if all(tile is not None for tile in tiles):
+            rows.append(PictureRow(clean(picture.title), tuple(Tile(tile) for tile in tiles), picture.image))
+    if not rows or not labels:
+        raise NotApplicable("the study has no pictures of images without their centre, and with a cue of the label")
+    title = f"{percent(fraction, 0)} of the pixels removed; where the edge is removed, too, depends on the label"
+    plot = Pictures(tuple(names[wanted] for wanted in labels), tuple(rows))
+    return PaperFigure(name, title, "Rows: test images of different classes.", Figure((plot,), 1))
+
+
+# Figures 2 and 11
+
+PUBLISHED_MARKS = {"number": {"Rect": "0.92", "Pooling": "0.31"}, "stripes": {"Rect": "0.60", "Pooling": "0.93"}}
 """By how images are marked. The text of the figure has only the sequence .92, .60, .31, .93; which bar is which is
 inferred. Pooling is constant along a row, so on a number it cannot exceed the mark's share of the width (about .3);
 Rect on stripes at .31 would lie below the share of white rows (.45).
 """
-INFERRED = "Which published number belongs to which bar is inferred; the text of the figure has only their sequence."
 
 
-@paper_figure(PAPER, "Figure 2")
-def marks(source: FigureSource) -> PaperFigure:
-    """How much of a map lies on what was marked."""
-    kind, metric = kind_of_marks(source.evidence), source.evidence.metric("attr_percent")
-    if kind not in ATTRIBUTION:
+def marks(source: FigureSource, names: Mapping[str, str]) -> PaperFigure:
+    """How much of a map lies on what was marked: bars."""
+    kind = kind_of_marks(source.evidence)
+    if kind not in PUBLISHED_MARKS:
         raise NotApplicable(f"it is about marked images, not {source.evidence.task}")
-    here = {label: _value(source.evidence, metric, name) for name, label in MARKED.items()}
-    published = ATTRIBUTION[kind]
-    rows = tuple(
-        (label, published.get(label, NOTHING), f"{value:.3f}") for label, value in here.items() if known(value)
-    )
-    if not known(here["Rect"]) or not known(here["Pooling"]):
+    here = _values(source, "attr_percent", names)
+    if not {"Rect", "Pooling"} <= set(here):
         raise NotApplicable("the study has not both rect(ig) and pooling(ig)")
+    published = PUBLISHED_MARKS[kind]
+    rows = tuple((label, published.get(label, NOTHING), f"{value:.3f}") for label, value in here.items())
     first, second = sorted(("Rect", "Pooling"), key=lambda label: -here[label])
     title = (
         f"On images marked by {kind}, {first} puts {percent(here[first], 0)} of its attribution on the mark, {second} "
         f"{percent(here[second], 0)}"
     )
     reading = "Rect knows that a rectangle marks the class, Pooling that stripes do: each should win on its own images."
+    none = (None,)
+    bars = tuple(
+        Series(label, Style(*hue), (label,), (here[label],), none, none)
+        for label, hue in zip(("Rect", "Pooling"), HUES, strict=False)
+    )
+    chart = Chart("Attr %", bars, "", "share on the mark", (0.0, 1.0), kind="bars", percent=(False, True))
     heads = ("share of attribution on the mark", "published (CIFAR-100)", f"here ({source.view.task})")
-    return PaperFigure("marks", title, reading, table=ComparisonTable(heads, rows, INFERRED))
+    note = "Which published number belongs to which bar is inferred; the text of the figure has only their sequence."
+    return PaperFigure("marks", title, reading, Figure((chart,), 1), ComparisonTable(heads, rows, note))
 
 
-# Figures 3 and 12
-
-
-@paper_figure(PAPER, "Figures 3 and 12")
-def road(source: FigureSource) -> PaperFigure:
-    """ROAD of crafted and real maps."""
-    evidence = source.evidence
-    if not evidence.available([RECT]):
-        raise NotApplicable("the study has no rect(ig)")
-    kind = kind_of_marks(evidence)
-    metric = evidence.metric("road")
-    what = f"ROAD on images marked by {kind}" if kind else "ROAD on images without marks"
-    chart = metric_chart(source, metric, "ROAD, most important first", MARKED)
-    values = {label: _value(evidence, metric, name) for name, label in MARKED.items()}
-    real = {label: v for label, v in values.items() if known(v)}
-    order = sorted(real, key=lambda label: real[label])
-    title = f"{what}, from the lowest value to the highest: {', '.join(order)}"
-    reading = f"Accuracy while pixels go, most important first: lower is better. Bands: {LEVEL} interval over images."
-    return PaperFigure("road", title, reading, Figure((chart,), 1))
+read_figures(PAPER, {**globals(), "maps_figure": maps_figure})

@@ -7,14 +7,27 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
+import torch
+from scipy.stats import gaussian_kde
+
 from uproar.errors import NotApplicable
 from uproar.extend import read_beside
 from uproar.papers.claims import if_applicable, read_shared
 from uproar.papers.evidence import ClaimEvidence, read_higher, without_options
-from uproar.papers.measures import methods, metric_of, settings_of
-from uproar.report.figures import Chart, Figure, HeatMap, number_or_none
-from uproar.report.formatting import LEVEL, NOTHING, known, number
-from uproar.report.paper_figures import ComparisonTable, Draw, FigureSource, PaperFigure, metric_chart, paper_figure
+from uproar.papers.measures import SETTINGS, metric_of, settings_of
+from uproar.removal import FillContext, filled, ranks, removed_at
+from uproar.report.figures import Chart, Figure, HeatMap, PictureRow, Pictures, Series, Tile, number_or_none
+from uproar.report.formatting import LEVEL, NOTHING, clean, known, number
+from uproar.report.paper_figures import (
+    ComparisonTable,
+    FigureSource,
+    PaperFigure,
+    maps_figure,
+    metric_chart,
+    read_figures,
+)
+from uproar.seeds import Draws
 
 PAPER = "vandersmissen2023"
 PUBLISHED = read_beside(__file__, "published.toml")
@@ -25,291 +38,283 @@ SPARSE, COARSE = SHARED["sparse"], SHARED["coarse"]
 
 Metric = Callable[[ClaimEvidence], str]
 """Finds the study's name of a metric."""
-insertion, deletion, road, pointing_game, average_drop, binary_drop = (
-    partial(metric_of, wanted=SHARED[name])
-    for name in ("insertion", "deletion", "road", "pointing_game", "average_drop", "binary_drop")
-)
+insertion, deletion = (partial(metric_of, wanted=SHARED[name]) for name in ("insertion", "deletion"))
+KINDS: dict[str, Metric] = {
+    "insertion": insertion,
+    "deletion": deletion,
+    "avg. drop": partial(metric_of, wanted=SHARED["average_drop"]),
+    "pointing": partial(metric_of, wanted=SHARED["pointing_game"]),
+    "ROAD": partial(metric_of, wanted=SHARED["road"]),
+    **{
+        f"avg. drop {level} %": partial(
+            metric_of,
+            wanted=[{"name": "average_drop", "binarise": level / 100}, {"name": "average_drop", "percentile": level}],
+        )
+        for level in (50, 70, 75, 80, 85, 90)
+    },
+    **{
+        f"{kind} {setting}": partial(metric_of, wanted={"name": kind, "unit": unit, "fill": fill})
+        for kind in ("insertion", "deletion")
+        for setting, (unit, fill) in SETTINGS.items()
+    },
+}
+"""Metrics by the words of the published tables."""
 CURVES: tuple[tuple[str, Metric, str], ...] = (("insertion", insertion, "higher"), ("deletion", deletion, "lower"))
 
 
-def _areas(source: FigureSource, metric: str, names: Sequence[str]) -> dict[str, float]:
+def _means(source: FigureSource, metric: str, names: Sequence[str]) -> dict[str, float]:
     """The mean over images by what an estimator is; those the study has."""
     names_here = {without_options(n): n for n in source.evidence.scored_by(metric)}
     sign = 1 if read_higher(metric) else -1
     return {n: sign * float(source.evidence.per_image(metric, names_here[n]).mean()) for n in names if n in names_here}
 
 
+def _named_means(source: FigureSource, metric: Metric, names: Sequence[str] = tuple(METHODS)) -> dict[str, float]:
+    return _means(source, metric(source.evidence), names)
+
+
+# Figures 2, 4 and A7
+
+
+def scores(source: FigureSource) -> PaperFigure:
+    """Insertion and deletion curves, and the other metrics as a table."""
+    charts, parts = _charts(source, METHODS), []
+    for kind, metric, better in CURVES:
+        areas = _means(source, metric(source.evidence), list(METHODS))
+        if not areas:
+            raise NotApplicable(f"{metric(source.evidence)} has no value of its estimators yet")
+        best = (min if better == "lower" else max)(areas, key=lambda n: areas[n])
+        parts.append(f"{kind}: {METHODS[best]} ({areas[best]:.2f})")
+    title = f"Best by {' and '.join(parts)}"
+    reading = (
+        f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "
+        "interval. Dashed: a random map."
+    )
+    return PaperFigure("curves", title, reading, Figure(charts, 2), _scores(source))
+
+
 def _charts(source: FigureSource, names: Mapping[str, str]) -> tuple[Chart, ...]:
-    """The curves of insertion and deletion."""
     return tuple(
         metric_chart(source, metric(source.evidence), f"{kind} ({better} is better)", names)
         for kind, metric, better in CURVES
     )
 
 
-# Figure 2
-
-
-@paper_figure(PAPER, "Figure 2")
-def scores(source: FigureSource) -> PaperFigure:
-    """Insertion and deletion curves, and the other metrics as a table."""
-    charts = _charts(source, METHODS)
-    parts = []
-    for kind, metric, better in CURVES:
-        areas = _areas(source, metric(source.evidence), list(METHODS))
-        if not areas:
-            raise NotApplicable(f"{metric(source.evidence)} has no value of its estimators yet")
-        best = (min if better == "lower" else max)(areas, key=lambda n: areas[n])
-        parts.append(f"the best value of {kind} is that of {METHODS[best]} ({areas[best]:.2f})")
-    title = ", ".join(parts)
-    reading = (
-        f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "
-        "interval. Dashed: a random map."
-    )
-    title = title[0].upper() + title[1:]
-    return PaperFigure("curves", title, reading, Figure(charts, 2), _scores(source))
-
-
-def _areas_of_kind(source: FigureSource, kind: str, names: Sequence[str]) -> dict[str, float]:
-    """The same for the study's metric of a kind, in the setting of the claims where there are several."""
-    chosen = {"average_drop": average_drop, "road": road}
-
-    def areas() -> dict[str, float]:
-        metric = chosen[kind](source.evidence) if kind in chosen else source.evidence.metric(kind)
-        return _areas(source, metric, names)
-
-    scale = 1 if kind == "road" else 100
-    here = if_applicable(areas, dict[str, float]())
-    return {name: scale * value for name, value in here.items()}
-
-
 def _scores(source: FigureSource) -> ComparisonTable:
-    there = {
-        without_options(n) for m in source.evidence.values["metric"].unique() for n in source.evidence.scored_by(str(m))
-    }
     rows = []
     for published in PUBLISHED["scores"]:
-        what, areas = published["what"], _areas_of_kind(source, published["metric"], list(METHODS))
+        what, areas = published["what"], _means_of_kind(source, published["metric"], list(METHODS))
         rows.append((f"{what}, published", *(number(v, 4) for v in published["values"])))
         rows.append((f"{what}, here", *(number(areas[n], 3) if n in areas else NOTHING for n in METHODS)))
-    missing = [label for name, label in METHODS.items() if name not in there]
-    without = f" The study has no {', '.join(missing)}." if missing else ""
     data = f"{source.view.model} on {source.view.task}"
-    note = f"Published: ResNet-50 on 5,000 ImageNet images; here: {data}.{without}"
+    note = f"Published: ResNet-50 on 5,000 ImageNet images; here: {data}."
     return ComparisonTable(("", *METHODS.values()), tuple(rows), note)
 
 
-# Table 2
-
-KINDS: dict[str, Metric] = {
-    "insertion": insertion,
-    "deletion": deletion,
-    "avg. drop": average_drop,
-    "pointing": pointing_game,
-    "ROAD": road,
-}
+def _means_of_kind(source: FigureSource, kind: str, names: Sequence[str]) -> dict[str, float]:
+    """The same for the study's metric of a kind, shares in percent."""
+    finders = {"average_drop": KINDS["avg. drop"], "road": KINDS["ROAD"]}
+    find = finders.get(kind, partial(metric_of, wanted=kind))
+    means = if_applicable(partial(_named_means, source, find, names), dict[str, float]())
+    return {name: (1 if kind == "road" else 100) * value for name, value in means.items()}
 
 
-@paper_figure(PAPER, "Table 2")
-def agreement(source: FigureSource) -> PaperFigure:
-    """Correlations of metrics over images, by estimator, here and as published."""
-    ours: list[tuple[str, dict[str, float]]] = []
-    for pair in PUBLISHED["pairs"]:
-        a, b = pair.split(" & ")
-        try:
-            first, second = KINDS[a](source.evidence), KINDS[b](source.evidence)
-            correlations = source.evidence.correlations(first, second, binary="pointing" in (a, b))
-        except NotApplicable:
-            continue
-        ours.append((pair, {without_options(n): v for n, v in correlations.items() if without_options(n) in METHODS}))
-    columns = [n for n in METHODS if any(n in row for _, row in ours)]
-    if not ours or not columns:
+def blurred(source: FigureSource) -> PaperFigure:
+    """The curves of all methods, IG and SmoothGrad blurred; a table has both before and after."""
+    plain = source.evidence.available(("ig", "sg(grad)"))
+    forms = {name: source.evidence.available([f"coarse({name})", f"gaussian({name})"]) for name in plain}
+    pairs = {name: blurs[0] for name, blurs in forms.items() if blurs}  # the paper's blur comes first
+    if not pairs:
+        raise NotApplicable("the study has neither IG nor SmoothGrad both plain and blurred")
+    names = {n: label for n, label in METHODS.items() if n not in pairs}
+    names |= {blur: f"{METHODS[n]} (blurred)" for n, blur in pairs.items()}
+    moved = []
+    for kind, metric, _ in CURVES:
+        areas = _means(source, metric(source.evidence), [*pairs, *pairs.values()])
+        both = [(METHODS[n], areas[n], areas[b]) for n, b in pairs.items() if n in areas and b in areas]
+        moved += [f"{kind} of {' and '.join(f'{label} {a:.2f} to {b:.2f}' for label, a, b in both)}"] if both else []
+    if not moved:
+        raise NotApplicable("neither insertion nor deletion has values of maps plain and blurred")
+    rows = []
+    for name, published in PUBLISHED["blur"].items():
+        both_names = (name, pairs.get(name, ""))
+        for kind, values in published.items():
+            means = _means_of_kind(source, kind, both_names)
+            here = [number(means[n], 3) if n in means else NOTHING for n in both_names]
+            what = f"{METHODS[name]}: {kind.replace('_', ' ')}{'' if kind == 'road' else ' %'}"
+            rows.append((what, *(number(v, 4) for v in values), *here))
+    heads = ("", "published, plain", "published, blurred", "here, plain", "here, blurred")
+    reading = f"As Figure 2, with the maps of IG and SmoothGrad blurred. Bands: {LEVEL} interval over images."
+    figure, table = Figure(_charts(source, names), 2), ComparisonTable(heads, tuple(rows))
+    return PaperFigure("blurred", f"Blurring maps moves {'; '.join(moved)}", reading, figure, table)
+
+
+# Figures A1, A2, A5 and A6
+
+
+def settings(source: FigureSource, kind: str) -> PaperFigure:
+    """Insertion or deletion by fill, pixels left and regions right."""
+    names = settings_of(source.evidence, kind)
+    if len(names) < 2:
+        raise NotApplicable(f"the study has {kind} in fewer than two settings")
+    order = sorted(names, key=lambda setting: [SETTINGS[s][1] for s in SETTINGS].index(SETTINGS[setting][1]))
+    charts = tuple(metric_chart(source, names[setting], setting, METHODS) for setting in order)
+    title = f"{kind.capitalize()} in {len(names)} settings"
+    if {"mean + pixel", "mean + region"} <= set(names):
+        pixel, region = (_means(source, names[f"mean + {unit}"], SPARSE) for unit in ("pixel", "region"))
+        moved = [f"{METHODS[n]} from {pixel[n]:.2f} to {region[n]:.2f}" for n in pixel if n in region]
+        title = f"{kind.capitalize()} by regions instead of pixels: {', '.join(moved)}"
+    sparse, coarse = (", ".join(METHODS[n] for n in names) for names in (SPARSE, COARSE))
+    reading = (
+        f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
+        f"Sparse maps: {sparse}; coarse: {coarse}."
+    )
+    return PaperFigure(f"{kind}-settings", title, reading, Figure(charts, 2))
+
+
+# Tables: correlations of metrics over images
+
+
+def correlations(source: FigureSource, name: str, table: str) -> PaperFigure:
+    """Correlations of the pairs of metrics of a published table, by method, here and as published."""
+    pairs = {pair: row for pair in PUBLISHED[table] if (row := _correlated(source, pair))}
+    columns = [n for n in METHODS if any(n in row for row in pairs.values())]
+    if not columns:
         raise NotApplicable("the study has no two of its metrics and none of its estimators")
-    rows = tuple(pair for pair, _ in ours)
-    here = _cells("here", rows, columns, [[row.get(n, math.nan) for n in columns] for _, row in ours])
-    order = list(METHODS)
-    theirs = [[PUBLISHED["pairs"][pair][order.index(n)] for n in columns] for pair in rows]
-    published = _cells("published (ResNet-50, ImageNet)", rows, columns, theirs)
-    same, total = _same_signs(here, published)
-    title = f"{same} of {total} correlations between metrics have the published sign"
-    opposed = [v for pair, row in ours if pair == "insertion & deletion" for v in row.values()]
-    if opposed:
-        title += f"; insertion and deletion: {_range(opposed)}"
+    rows, order = list(pairs), list(METHODS)
+    labels = [METHODS[n] for n in columns]
+    here = _cells("here", rows, labels, [[pairs[pair].get(n, math.nan) for n in columns] for pair in rows])
+    theirs = [[PUBLISHED[table][pair][order.index(n)] for n in columns] for pair in rows]
+    published = _cells("published (ImageNet)", rows, labels, theirs)
+    both = [pair for a, b in zip(here.values, published.values, strict=True) for pair in zip(a, b, strict=True)]
+    finite = [(a, b) for a, b in both if a is not None and b is not None]
+    same = sum((a < 0) == (b < 0) for a, b in finite)
+    title = f"{same} of {len(finite)} correlations have the published sign"
     reading = (
         "Spearman's correlation over images, every metric turned so that higher is better; with the pointing game the "
         "point-biserial one. Blue: the metrics agree; red: they contradict each other."
     )
-    return PaperFigure("agreement", title, reading, Figure((here, published)))
+    return PaperFigure(name, title, reading, Figure((here, published)))
 
 
-def _cells(
-    title: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Sequence[Sequence[float]],
-    names: dict[str, str] = METHODS,
-) -> HeatMap:
-    return HeatMap(
-        title,
-        tuple(names.get(c, c) for c in columns),
-        tuple(rows),
-        tuple(tuple(map(number_or_none, row)) for row in values),
-        tuple(tuple(map(_word, row)) for row in values),
-        scale="reversed",
-    )
+def _correlated(source: FigureSource, pair: str) -> dict[str, float]:
+    """The correlation of two metrics by method; nothing where the study has not both."""
+    a, b = pair.split(" & ")
+
+    def both() -> dict[str, float]:
+        first, second = KINDS[a](source.evidence), KINDS[b](source.evidence)
+        each = source.evidence.correlations(first, second, binary="pointing" in (a, b))
+        return {without_options(n): v for n, v in each.items() if without_options(n) in METHODS}
+
+    return if_applicable(both, {})
 
 
-def _word(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−") if known(value) else NOTHING
-
-
-def _same_signs(a: HeatMap, b: HeatMap) -> tuple[int, int]:
-    pairs = [
-        (x, y)
-        for one, two in zip(a.values, b.values, strict=True)
-        for x, y in zip(one, two, strict=True)
-        if x is not None and y is not None
-    ]
-    return sum((x < 0) == (y < 0) for x, y in pairs), len(pairs)
-
-
-# Tables 1 and A1
-
-
-@paper_figure(PAPER, "Tables 1 and A1")
-def consistency(source: FigureSource) -> PaperFigure:
-    """Correlations of the settings of one metric, mean over estimators, with the published ones."""
-    tables, rows, lowest = [], [], 1.0
-    for kind, _, _ in CURVES:
-        names = settings_of(source.evidence, kind)
-        if len(names) < 2:
-            continue
-        correlations = {}
+def consistency(source: FigureSource, settings: Mapping[str, Sequence[str]]) -> PaperFigure:
+    """Correlations of the settings of one metric, mean over methods, with the published ones."""
+    tables, rows = [], []
+    for kind, names in settings.items():
+        matrix = {}
         for a, b in itertools.combinations(names, 2):
-            own, each = methods(source.evidence, names[a], names[b]), source.evidence.correlations(names[a], names[b])
-            real = [each[name] for name in own if known(each[name])]
-            correlations[a, b] = sum(real) / len(real) if real else math.nan
-        lowest = min([lowest, *(v for v in correlations.values() if known(v))])
-        values = [[correlations.get((a, b), correlations.get((b, a), math.nan)) for b in names] for a in names]
+            key = next(
+                p for p in (f"{kind} {a} & {kind} {b}", f"{kind} {b} & {kind} {a}") if p in PUBLISHED["Table A1"]
+            )
+            mine, theirs = list(_correlated(source, key).values()), PUBLISHED["Table A1"][key]
+            value = float(np.nanmean(mine)) if mine else math.nan
+            matrix[a, b] = matrix[b, a] = value
+            rows.append((f"{kind}: {a} and {b}", f"{np.mean(theirs):.3f}", _word(value, 3)))
+        values = [[matrix.get((a, b), math.nan) for b in names] for a in names]
         tables.append(_cells(kind, list(names), list(names), values))
-        published = itertools.chain.from_iterable(PUBLISHED["settings"][kind])
-        for (a, b), value in zip(itertools.combinations(PUBLISHED["settings"]["names"], 2), published, strict=True):
-            here = correlations.get((a, b), math.nan)
-            shown = f"{here:.3f}".replace("-", "−") if known(here) else "not tested"
-            rows.append((f"{kind}: {a} and {b}", f"{value:.3f}", shown))
-    if not tables:
+    reached = [v for table in tables for row in table.values for v in row if v is not None]
+    if not reached:
         raise NotApplicable("the study has neither insertion nor deletion in two settings")
-    title = f"Settings of one metric correlate by at least {lowest:.2f} over images; published: at least 0.750"
+    title = f"Settings of one metric correlate by at least {_word(min(reached))} over images; published: at least 0.77"
     reading = "Spearman's correlation over images of two settings (fill + pixel or region), mean over methods."
     table = ComparisonTable(("settings", "published (ResNet-50, ImageNet)", "here"), tuple(rows))
     return PaperFigure("consistency", title, reading, Figure(tuple(tables)), table)
 
 
-# Figure 4
+def _cells(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> HeatMap:
+    cells = tuple(tuple(map(number_or_none, row)) for row in values)
+    return HeatMap(title, tuple(columns), tuple(rows), cells, tuple(tuple(map(_word, r)) for r in values), "reversed")
 
 
-@paper_figure(PAPER, "Figure 4")
-def blurred(source: FigureSource) -> PaperFigure:
-    """IG and SmoothGrad before and after blurring."""
-    plain = source.evidence.available(("ig", "sg(grad)"))
-    forms = {name: source.evidence.available([f"coarse({name})", f"gaussian({name})"]) for name in plain}
-    pairs = {name: blurs[0] for name, blurs in forms.items() if blurs}  # the paper's blur comes first
-    if not pairs:
-        raise NotApplicable(
-            "the study has neither IG nor SmoothGrad both plain and blurred; add coarse(ig) or coarse(sg(grad))"
+def _word(value: float, digits: int = 2) -> str:
+    return f"{value:.{digits}f}".replace("-", "−") if known(value) else NOTHING
+
+
+def drops(source: FigureSource) -> PaperFigure:
+    """Average drop with the values of maps, and with maps made binary."""
+    rows, here = [], dict[str, dict[str, float]]()
+    for kind, published in PUBLISHED["Table A2"].items():
+        means = if_applicable(partial(_named_means, source, KINDS[kind]), dict[str, float]())
+        here |= {kind: means} if means else {}
+        rows.append((f"{kind}, published", *(number(v, 4) for v in published)))
+        rows.append((f"{kind}, here", *(number(100 * means[n], 3) if n in means else NOTHING for n in METHODS)))
+    if len(here) < 2:
+        raise NotApplicable("the study has not average drop with values and with binary maps")
+    values, binary = (here[kind] for kind in list(here)[:2])
+    less = sum(binary[n] < values[n] for n in binary if n in values)
+    title = f"Binary maps lower average drop for {less} of {len(binary)} methods"
+    table = ComparisonTable(("average drop %", *METHODS.values()), tuple(rows))
+    return PaperFigure("drops", title, "Lower is better; 50 % and 75 %: the share of pixels set to 0.", table=table)
+
+
+# Figure 3
+
+
+def density(source: FigureSource) -> PaperFigure:
+    """The distribution of the values of maps, by method: a kernel density estimate."""
+    x, lines = np.linspace(0, 1, 101), []
+    for wanted in source.evidence.available(METHODS):
+        label = source.label(wanted)
+        shown = [picture.maps[label].clip(0) for picture in source.view.pictures if label in picture.maps]
+        pixels = np.concatenate([(a / a.max()).ravel() for a in shown if a.max() > 0] or [np.zeros(0)])
+        if len(pixels) and pixels.std() > 0:
+            y, none = tuple(gaussian_kde(pixels)(x).tolist()), (None,) * len(x)
+            lines.append(Series(METHODS[wanted], source.style(label), tuple(x.tolist()), y, none, none))
+    if len(lines) < 2:
+        raise NotApplicable("the study has not the maps of two of its methods")
+    zeros = {line.label: line.y[0] or 0.0 for line in lines}
+    sparse, coarse = (choose(zeros, key=lambda n: zeros[n]) for choose in (max, min))
+    title = f"Maps of {sparse} have most pixels near 0, those of {coarse} fewest"
+    images = len(source.view.pictures)
+    reading = f"Values of the maps of {images} test images, negative ones set to 0, each map scaled to [0, 1]."
+    chart = Chart("", tuple(lines), "relevance", "density", percent=(False, False))
+    return PaperFigure("density", title, reading, Figure((chart,), 1))
+
+
+# Figure A3
+
+
+def fills(source: FigureSource, fraction: float) -> PaperFigure:
+    """Images without the pixels that Grad-CAM ranks first, by what the pixels become."""
+    label = source.label("grad_cam")
+    pictures = [picture for picture in source.view.pictures if label in picture.maps]
+    if not pictures:
+        raise NotApplicable("the study has no maps of Grad-CAM")
+    images = torch.stack([_tensor(picture.image) for picture in pictures])
+    maps = torch.from_numpy(np.stack([picture.maps[label] for picture in pictures])).float()
+    draws = Draws.of(0, range(len(images)), "test")
+    removed = removed_at(ranks(maps.flatten(1), draws), fraction, maps.shape[1:])
+    around = FillContext(draws, images.mean((0, 2, 3)), None)
+    names = {"mean": "mean", "blur": "Gaussian blur", "uniform": "uniform noise", "linear": "sparse linear equations"}
+    changed = {label: filled(images, removed, fill, around).clamp(0, 1) for fill, label in names.items()}
+    rows = [
+        PictureRow(
+            clean(picture.title),
+            tuple(Tile((x[i] * 255).round().byte().permute(1, 2, 0).numpy().squeeze()) for x in changed.values()),
+            picture.image,
         )
-    names = {n: METHODS[n] for n in pairs}
-    names |= {blur: f"blurred {METHODS[n]}" for n, blur in pairs.items()}
-    charts = _charts(source, names)
-    parts = []
-    for kind, metric, _ in CURVES:
-        areas = _areas(source, metric(source.evidence), list(names))
-        moved = [
-            f"{METHODS[n]} {areas[n]:.2f} to {areas[blur]:.2f}"
-            for n, blur in pairs.items()
-            if n in areas and blur in areas
-        ]
-        parts += [f"{kind} of {' and '.join(moved)}"] if moved else []
-    if not parts:
-        raise NotApplicable("neither insertion nor deletion has values of maps plain and blurred")
-    reading = (
-        f"Curves as in Figure 2, before and after a Gaussian blur of the maps. Bands: {LEVEL} interval over images."
-    )
-    return PaperFigure(
-        "blurred", f"Blurring maps moves {'; '.join(parts)}", reading, Figure(charts, 2), _blurred(source, pairs)
-    )
+        for i, picture in enumerate(pictures)
+    ]
+    title = "What removed pixels become: the outline of the mask stays visible in all fills but the last"
+    reading = f"Half of the pixels are gone, those that Grad-CAM ranks first; fraction {fraction:g}."
+    return PaperFigure("fills", title, reading, Figure((Pictures(tuple(changed), tuple(rows)),), 1))
 
 
-def _blurred(source: FigureSource, pairs: Mapping[str, str]) -> ComparisonTable:
-    rows = []
-    for name, published in PUBLISHED["blur"].items():
-        both = (name, pairs.get(name, ""))
-        for kind, values in published.items():
-            areas = _areas_of_kind(source, kind, both)
-            here = [number(areas[n], 3) if n in areas else NOTHING for n in both]
-            what = f"{METHODS[name]}: {kind.replace('_', ' ')}{'' if kind == 'road' else ' %'}"
-            rows.append((what, *(number(v, 4) for v in values), *here))
-    heads = ("", "published, plain", "published, blurred", "here, plain", "here, blurred")
-    return ComparisonTable(heads, tuple(rows))
+def _tensor(image: np.ndarray) -> torch.Tensor:
+    pixels = torch.from_numpy(np.array(image)).float() / 255
+    return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
 
 
-# Tables 3 and A3
-
-
-@paper_figure(PAPER, "Tables 3 and A3")
-def binary(source: FigureSource) -> PaperFigure:
-    """Average drop against insertion, with values and with binary maps."""
-    metric = insertion(source.evidence)
-    correlations = {}
-    for place, drop in enumerate((average_drop(source.evidence), binary_drop(source.evidence))):
-        for name, value in source.evidence.correlations(metric, drop).items():
-            correlations[without_options(name), place] = value
-    names = [n for n in METHODS if (n, 0) in correlations and (n, 1) in correlations]
-    if not names:
-        raise NotApplicable("the study has none of its estimators")
-    columns = ("with values", "binary at 50\u00a0%")
-    rows = [METHODS[n] for n in names]
-    here = _cells("here", rows, columns, [[correlations[n, k] for k in (0, 1)] for n in names])
-    theirs = _cells("published (ResNet-50, ImageNet)", rows, columns, [PUBLISHED["binary"][n] for n in names])
-    ends = [_range([correlations[n, k] for n in names]) for k in (0, 1)]
-    title = f"Average drop and insertion correlate by {ends[0]} with values, by {ends[1]} with binary maps"
-    reading = (
-        "Spearman's correlation over images, both turned so that higher is better. Published: −0.35 to 0.24 with "
-        "values, 0.02 to 0.26 with binary maps."
-    )
-    return PaperFigure("binary", title, reading, Figure((here, theirs)))
-
-
-def _range(values: Sequence[float]) -> str:
-    real = [v for v in values if known(v)]
-    return f"{_word(min(real))} to {_word(max(real))}" if real else NOTHING
-
-
-# Figures A1 and A2
-
-
-def _settings(kind: str, better: str) -> Draw:
-    """A metric by fill, and by pixels or regions."""
-
-    def draw(source: FigureSource) -> PaperFigure:
-        names = settings_of(source.evidence, kind)
-        if len(names) < 2:
-            raise NotApplicable(f"the study has {kind} in fewer than two settings")
-        charts = tuple(metric_chart(source, metric, setting, METHODS) for setting, metric in names.items())
-        title = f"{kind.capitalize()} in {len(names)} settings ({better} is better)"
-        if {"mean + pixel", "mean + region"} <= set(names):
-            pixel, region = (_areas(source, names[f"mean + {u}"], SPARSE) for u in ("pixel", "region"))
-            moved = [f"{METHODS[n]} from {pixel[n]:.2f} to {region[n]:.2f}" for n in pixel if n in region]
-            title = f"{kind.capitalize()} by regions instead of pixels: {', '.join(moved)}"
-        sparse, coarse = (", ".join(METHODS[n] for n in names) for names in (SPARSE, COARSE))
-        reading = (
-            f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
-            f"Sparse maps: {sparse}; coarse: {coarse}."
-        )
-        return PaperFigure(f"{kind}-settings", title, reading, Figure(charts, 2 if len(charts) == 4 else 3))
-
-    return draw
-
-
-paper_figure(PAPER, "Figure A1")(_settings("insertion", "higher"))
-paper_figure(PAPER, "Figure A2")(_settings("deletion", "lower"))
+read_figures(PAPER, {**globals(), "maps_figure": maps_figure})
