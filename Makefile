@@ -21,9 +21,8 @@ demo: $(VENV)/.demo
 
 # the parts that need no study: removal, metrics, protocols, training, networks, data, the store
 FAST := tests/removal tests/protocols tests/metrics tests/training tests/models tests/data tests/results \
-  tests/study/test_spec.py tests/study/test_progress.py tests/test_batches.py \
-  tests/test_checks.py tests/test_expression.py tests/test_reference_numbers.py tests/test_registry.py \
-  tests/test_seeds.py tests/test_store.py
+  tests/audits tests/statistics tests/test_cards.py tests/test_expression.py tests/test_registry.py tests/test_seeds.py \
+  tests/test_store.py tests/test_tensors.py tests/test_words.py
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(FAST)

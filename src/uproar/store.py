@@ -288,10 +288,6 @@ class Store:
             if name.endswith(SUFFIX) and key.startswith(prefix):
                 yield key
 
-    def intact(self, kind: str, key: str) -> bool:
-        """Whether an item is there and its header is sound; arrays are verified when they are read."""
-        return self._header(kind, key) is not None
-
     def facts(self, kind: str, key: str) -> dict[str, Any]:
         """An item's facts alone, verified without reading its arrays; empty if it is absent or damaged."""
         header = self._header(kind, key)

@@ -10,8 +10,6 @@ from uproar.data import Split, Task, load, tasks
 from uproar.data.derived_tasks import Mosaics, backdoor, grid, number_mark, semi_natural, stripes_mark
 from uproar.data.planted import glyph_shapes
 from uproar.errors import BadInput
-from uproar.models import ModelSpec, build
-from uproar.training import predict
 
 
 def grey(classes: int, n: int = 60, size: int = 32, channels: int = 3) -> Task:
@@ -143,22 +141,6 @@ def test_mosaics_of_a_source_are_those_of_its_images():
     assert held.digest() != Mosaics(before.test.images, members.flip(0)).digest()
 
 
-def test_a_disconnected_network_changes_with_its_cell_alone():
-    task = grid(numbered(size=8), k=2, cell=2)
-    spec = ModelSpec.of("disconnected(k=2, cell=2)")
-    model = build(spec, task, 0).eval()
-    x = task.test.images[:4]
-    before = predict(model, x)
-    inside = task.test.boxed(slice(0, 4))[:, None]
-    assert torch.equal(predict(model, torch.where(inside, x, torch.rand_like(x))), before)
-    assert not torch.allclose(predict(model, torch.where(inside, torch.rand_like(x), x)), before)
-    gradient = torch.autograd.grad(model(x.requires_grad_()).sum(), x)[0]
-    assert bool((gradient[~inside] == 0).all())
-    weights = [dict(build(spec, task, seed).named_parameters()) for seed in (0, 0, 1)]
-    assert all(torch.equal(weights[0][n], weights[1][n]) for n in weights[0])
-    assert any(not torch.equal(weights[0][n], weights[2][n]) for n in weights[0]), "replicates start differently"
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [("grid(digits, k=4)", "needs 16 classes; digits has 10"), ("grid(digits, k=2, cell=4)", "cells 0 to 3, not 4")],
@@ -166,15 +148,6 @@ def test_a_disconnected_network_changes_with_its_cell_alone():
 def test_impossible_mosaics_are_refused(text, sentence):
     with pytest.raises(BadInput, match=sentence):
         load(text)
-
-
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [("disconnected(k=3)", "no mosaic of 3×3"), ("disconnected(k=2, cell=7)", "cells 0 to 3, not 7")],
-)
-def test_impossible_networks_are_refused(model, sentence):
-    with pytest.raises(BadInput, match=sentence):
-        build(ModelSpec.of(model), grid(numbered(), k=2), 0)
 
 
 def even_grey(classes=6, n=240, size=24, dtype=torch.float32):

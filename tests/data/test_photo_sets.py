@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+import uproar
 from tests.data.layouts import (
     BOX,
     WNIDS,
@@ -23,7 +24,6 @@ from tests.data.layouts import (
 from uproar.data import load
 from uproar.data.download import verify
 from uproar.errors import BadInput, BadOption
-from uproar.study.run import run_study
 from uproar.study.spec import study_of
 
 
@@ -418,10 +418,11 @@ def test_a_study_goes_on_without_the_task_that_has_a_truncated_photo(here):
             "protocols": "roar",
         }
     )
-    progress = run_study(study, here / "store", jobs=1)
-    assert progress.done == progress.total == 4
-    assert {cell.task for cell in progress.outcomes} == {"folder(root=pets, size=8)"}
-    assert all("cat/1.png cannot be decoded" in end.reason for end in progress.outcomes.values())
+    run = uproar.run(study, store=here / "store", jobs=1)
+    failed = run.cells[run.cells["status"] == "failed"]
+    assert set(failed["task"]) == {"folder(root=pets, size=8)"}
+    assert all("cat/1.png cannot be decoded" in reason for reason in failed["reason"])
+    assert set(run.cells[run.cells["status"] == "done"]["task"]) == {"folder(root=birds, size=8)"}
 
 
 def test_too_few_for_the_classes_is_refused(here):

@@ -17,7 +17,7 @@ def task():
     return load("planted(size=12, channels=3, train=16, test=8)")
 
 
-OWN_TASKS = {"hand-set", "disconnected"}  # fit tasks of their own alone: test_small.py, data/test_derived_tasks.py
+OWN_TASKS = {"hand-set"}  # fits a task of its own alone: test_small.py
 NARROW = [f"{name}(width=8)" for name in sorted(set(models) - OWN_TASKS)]
 
 
@@ -33,7 +33,7 @@ def test_every_model_gives_one_score_per_class_and_normalises_inside(name, data)
     assert abs(float(normal.std()) - 1) < 0.01
 
 
-@pytest.mark.parametrize("name", [*NARROW, "disconnected(of=cnn-small)"])
+@pytest.mark.parametrize("name", NARROW)
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(name, task):
     a, b, c = (build(ModelSpec.of(name), task, seed).state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(a[key], b[key]) for key in a)

@@ -141,10 +141,9 @@ def shuffled_labels(task: Task, *, seed: int = 0) -> Task:
 
 
 # mosaics of real images: one cell shows the class that is asked about, so that relevance elsewhere is wrong
-# After Rao et al. 2022 (GridPG, DiFull). Their networks are trained on single images and shown mosaics. A task has
-# one size, so that here a training image is one image repeated in all cells: to a network that ends in average
-# pooling that is a single image, but for the seams. The model `disconnected` reads one cell alone: then the truth is
-# exact.
+# After Rao et al. 2022 (GridPG). Their networks are trained on single images and shown mosaics. A task has one size, so
+# that here a training image is one image repeated in all cells: to a network that ends in average pooling that is a
+# single image, but for the seams.
 
 
 class Mosaics(Source):

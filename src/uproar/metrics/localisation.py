@@ -254,12 +254,12 @@ LEAST = 1e-7
     needs=BOXES,
     paper="Rao et al. 2022",
     formula="Σ max(a, 0) in the cell / Σ max(a, 0); 0 where the sum is below 1e-7",
-    biases="a network that is shown a mosaic may use other cells too, unless it is disconnected from them",
+    biases="a network that is shown a mosaic may use other cells too, as classes share evidence",
 )
 def grid_pointing(batch: Batch) -> Responses:
     """Share of the positive relevance in the right cell of a mosaic; a map without positive relevance gets 0.
 
-    For the task grid(…); with the model disconnected(…) relevance outside the cell is wrong beyond doubt (DiFull).
+    For the task grid(…).
     """
     region, known = region_of(batch, boxes=True)
     a = batch.finite.double().clamp_min(0)

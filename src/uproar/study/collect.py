@@ -499,6 +499,8 @@ def _pictures(reading: Reading) -> list[Picture]:
     firsts = [labels.index(k) for k in sorted(set(labels))[:PICTURES]] if classes else range(min(PICTURES, len(labels)))
     seed = reading.study.seeds[0]
     rankings = {chain.name: reading.ranking(chain, seed) for chain in reading.study.chains if _applies(reading, chain)}
+    if not any(isinstance(ranking, StoredRanking) for ranking in rankings.values()):
+        return []  # nothing was explained: perhaps the images cannot be read
     return [picture for row in firsts if (picture := _picture(reading, row, rankings)) is not None]
 
 
