@@ -184,12 +184,12 @@ def test_the_evaluator_s_numbers_stand_on_the_page(make_cells, make_results):
     results = make_results(rows, evaluations={("digits", "cnn", "label"): evaluator_of(GAINS, KINDS).bits})
     reader = read(results)
     (view,) = results.views
-    for row in view.evaluator.table.to_dict("records"):
+    for row in view.evaluators["label"].table.to_dict("records"):
         assert row["kind"] == "truth" or with_interval(row["score"], row["low"], row["high"]) in reader.text
     (chapter,) = chapters_of(results)
     (forest,) = chapter.chart.plots
     assert [row.label for row in forest.rows] == [*view.answer.methods], "methods, the best first"
-    values = view.evaluator.table.set_index("estimator")["score"]
+    values = view.evaluators["label"].table.set_index("estimator")["score"]
     free = [values[name] for name, kind in KINDS.items() if kind in ("random", "baseline")]
     assert forest.band == (min(free), max(free)), "the baselines are the grey band"
 
@@ -197,7 +197,7 @@ def test_the_evaluator_s_numbers_stand_on_the_page(make_cells, make_results):
 def test_the_first_screen_has_the_answer_and_no_alarm_about_metrics_that_take_no_part(make_cells, make_results):
     """ROAR is useless here, which the answer's details say: nothing stands above the recommendation."""
     results = make_results(make_cells({"roar": {"random": 0.5, "grad": 0.6}}))
-    assert results.views[0].unable_to_judge
+    assert results.views[0].negative_controls["roar"].state == "failed"
     reader = read(results)
     head = [tag for tag, _ in reader.elements]
     assert not [a for _, a in reader.elements if a.get("role") == "alert"]

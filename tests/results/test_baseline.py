@@ -48,7 +48,7 @@ def test_verdicts_are_those_against_the_mean_of_the_rankings(made):
 def test_further_rankings_are_estimators_nowhere_but_in_the_table(made):
     view = made.view(TASK, MODEL)
     assert set(made.cells["estimator"]) == set(LEVELS)
-    for frame in (view.cells, view.done, view.own_cells, view.curves("roar"), view.intervals["roar"]):
+    for frame in (view.cells, view.done, view.curves("roar"), view.intervals["roar"]):
         assert set(frame["estimator"]) == {"random", "grad", "ig"}
     assert set(made.comparisons["better"]) | set(made.comparisons["worse"]) == {"random", "grad", "ig"}
     assert set(view.areas("roar").index) == {"random", "grad", "ig"}
@@ -145,8 +145,10 @@ def test_the_control_of_a_metric_is_read_from_its_pairs_with_random():
 
 
 def test_a_view_says_which_protocols_cannot_judge(made):
-    assert made.view(TASK, MODEL).unable_to_judge == {} and set(made.verdicts["control"]) == {"passed"}
+    assert made.view(TASK, MODEL).negative_controls["roar"].state == "passed" and set(made.verdicts["control"]) == {
+        "passed"
+    }
     worse = results(cells("roar", {"random": 0.6, "grad": 0.8, "ig": 0.79}))
-    assert set(worse.view(TASK, MODEL).unable_to_judge) == {"roar"}
+    assert worse.view(TASK, MODEL).negative_controls["roar"].state == "failed"
     assert worse.negative_controls[["measure", "control", "worse"]].to_numpy().tolist() == [["roar", "failed", 2]]
     assert set(worse.comparisons["control"]) == {"failed"}

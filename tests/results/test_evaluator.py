@@ -132,7 +132,7 @@ def test_the_control_of_an_evaluator_is_that_of_its_score_and_it_has_no_other_ve
     assert (control["methods"], control["better"], control["worse"]) == (3, 2, 1)
     only_bad = scores_of({"bad": -0.4, "random": 0.0}, {"bad": "method", "random": "random"})
     made = replace(made, evaluations={(TASK, MODEL, "label"): only_bad.bits})
-    assert set(made.view(TASK, MODEL).unable_to_judge) == {"evaluator"}
+    assert made.view(TASK, MODEL).negative_controls["evaluator"].state == "failed"
 
 
 def test_runs_are_compared_by_the_verdicts_of_evaluators_of_every_target():

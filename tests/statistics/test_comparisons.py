@@ -19,7 +19,6 @@ from uproar.statistics.comparisons import (
     decide,
     holm,
     margins,
-    pairs_sentence,
 )
 from uproar.statistics.intervals import Measurements
 
@@ -189,10 +188,3 @@ def test_another_error_rate_decides_anew_and_one_method_is_corrected_over_its_pa
     assert own["p_holm"].tolist() == pytest.approx(holm(own["p"]).tolist())
     with pytest.raises(BadInput, match="no 'd'"):
         comparisons_with(table, "d")
-
-
-def test_the_sentence_names_who_beats_most():
-    table = compare(areas(a=0.9, b=0.5, c=0.3, random=0.1), ["random"])
-    assert pairs_sentence(table) == "a beats 2 of 2 other methods; 3 of 3 pairs significantly different (6 replicates)"
-    alone = compare({"a": crossed(1, 1, 20), "b": crossed(1, 1, 20) + np.linspace(-1, 1, 20)})
-    assert pairs_sentence(alone) == "no two of 2 methods are significantly different (20 images)"

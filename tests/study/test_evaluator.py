@@ -201,7 +201,9 @@ def test_evaluators_judge_some_images_of_many(tmp_path):
     every = uproar.run(study, store=tmp_path / "every", jobs=1)
     some = uproar.run(study.with_changes(evaluator_images=20), store=tmp_path / "some", jobs=1)
     place = ["estimator", "replicate", "image"]
-    judged, among = (result.views[0].evaluator.per_image.set_index(place).sort_index() for result in (some, every))
+    judged, among = (
+        result.views[0].evaluators["label"].per_image.set_index(place).sort_index() for result in (some, every)
+    )
     images = judged.index.get_level_values("image").unique()
     assert len(images) == 20 and images.max() >= 20, "drawn from all 30, not the first"
     assert judged.groupby(["estimator", "replicate"]).size().eq(20).all()
@@ -274,11 +276,11 @@ def test_evaluators_of_two_architectures_answer_together(tmp_path):
     results = uproar.run(
         study_with(seeds=2, evaluator_models=[JUDGED["model"], "resnet-small(width=4)"]), store=tmp_path, jobs=1
     )
-    scores = results.views[0].evaluator
+    scores = results.views[0].evaluators["label"]
     assert set(scores.table["replicates"]) == {2}
     per_image = scores.per_image.query("estimator == 'grad'").groupby("replicate")["removing"].mean()
     assert per_image.nunique() == 2
-    one = uproar.run(study_with(seeds=1), store=tmp_path, jobs=1).views[0].evaluator
+    one = uproar.run(study_with(seeds=1), store=tmp_path, jobs=1).views[0].evaluators["label"]
     own = one.per_image.query("estimator == 'grad'")["removing"].to_numpy()
     both = scores.per_image.query("estimator == 'grad' and replicate == 0")["removing"].to_numpy()
     np.testing.assert_array_equal(own, both)
@@ -286,7 +288,7 @@ def test_evaluators_of_two_architectures_answer_together(tmp_path):
 
 def test_images_that_are_not_tiny_are_judged_by_another_architecture_than_the_explained(tmp_path):
     study = study_with(task="planted(size=12, train=24, test=8)")
-    scores = uproar.run(study, store=tmp_path, jobs=1).views[0].evaluator
+    scores = uproar.run(study, store=tmp_path, jobs=1).views[0].evaluators["label"]
     assert scores.bits.models == ("resnet-half",)
     (setting,) = Setting.all_of(study)
     body = bench_for(setting, Store(tmp_path).root).evaluators.get(0)[0].body
@@ -336,7 +338,10 @@ def test_a_score_is_at_most_the_entropy_however_sure_the_evaluator_is(tmp_path, 
     monkeypatch.setattr(Evaluators, "scores", lambda self, network, images: 100 * sure(self, network, images))
     monkeypatch.setattr(evaluators, "inverse_temperature", lambda *_: 1.0)
     view = uproar.run(study_with(estimators=["random", "grad", "oracle"]), store=tmp_path, jobs=1).views[0]
-    scores, labels = view.evaluator, bench_for(Setting.all_of(study_with())[0], Store(tmp_path).root).task.test.labels
+    scores, labels = (
+        view.evaluators["label"],
+        bench_for(Setting.all_of(study_with())[0], Store(tmp_path).root).task.test.labels,
+    )
     shares = np.bincount(labels) / len(labels)
     entropy = -(shares * np.log2(shares)).sum()
     assert scores.bits.entropy == pytest.approx(entropy)

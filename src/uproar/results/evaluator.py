@@ -1,10 +1,10 @@
 """What the evaluator says: the primary score of every estimator, and whether it beats all model-free baselines.
 
-    scores = view.evaluator                  # of one task and model; None where the study did not ask an evaluator
+    scores = view.evaluators["label"]        # of one task and model; the other target is "answer"
     scores.table                             # SCORE_COLUMNS: every estimator and control, best first
     scores.verdicts                          # VERDICT_COLUMNS: every method against random and model-free baselines
     scores.per_image                         # IMAGE_COLUMNS: what all of these are computed from
-    scores.pairs                             # statistics.comparisons.COLUMNS: method against method
+    scores.comparisons                       # statistics.comparisons.COLUMNS: against baselines and other methods
 
 The score of an image is the bits of log-loss that its own mask costs the evaluator beyond the same mask at another
 place, when the most important pixels are removed, and that it saves when they are kept: the mean over the fractions and
@@ -198,11 +198,6 @@ class EvaluatorScores:
         baselines = self.of_kind("baseline", "random")
         values = {name: self.measurements[name] for name in names}
         return compare(values, baselines, alpha=self.alpha, single_network=False)
-
-    @property
-    def pairs(self) -> pd.DataFrame:
-        """Every pair of methods, Holm over the pairs."""
-        return self.comparisons[self.comparisons["against"] == ""].reset_index(drop=True)
 
     @functools.cached_property
     def verdicts(self) -> pd.DataFrame:

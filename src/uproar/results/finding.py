@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -75,11 +75,6 @@ class Mark:
     """Two or three words: `leaks`, `explained by blur`, `contradicted by road`."""
     why: str
     """The number behind it."""
-
-
-def nothing_against(findings: Iterable[Finding]) -> str:
-    """Why a verdict that no audit has marked holds: the audits that were answered."""
-    return f"nothing against it in {', '.join(finding.audit for finding in findings)}"
 
 
 @dataclass(frozen=True)

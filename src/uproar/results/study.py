@@ -3,10 +3,10 @@
     results.table                                  every number once: metric, method, replicate, fraction, image, value
     view = results.view("digits", "cnn-small")     # one task and model, or: for view in results.views
     view.verdicts["roar"]                          # every estimator against random, computed once
-    view.comparisons["roar"]                       # every pair of estimators, random apart
-    view.unable_to_judge                           # protocols and metrics that find no method better than random
+    view.comparisons["roar"]                       # every method against every baseline, and every two methods
+    view.negative_controls["roar"]                 # whether it finds any method better than random
     view.intervals["roar"]                         # mean and interval over replicates by estimator and fraction
-    view.evaluator                                 # the primary scores (results/evaluator.py)
+    view.evaluators["label"]                       # what the evaluator says (results/evaluator.py)
     view.answer.sentence                           # which method to use
     view.curves("roar")                            # the tidy table all of these come from
     view.areas("roar")                             # estimators × replicates, mean height of each curve
@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ from uproar.results.answer import Answer, answer_of
 from uproar.results.claim_outcome import Judgement
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.results.evidence import Control, Evidence, evaluator_evidence, facts_of, metric_evidence, retrained_evidence
-from uproar.results.finding import Finding, Mark, nothing_against
+from uproar.results.finding import Finding
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
@@ -154,8 +154,6 @@ class Picture:
 PLACES = ("task", "model", "protocol", "fraction", "metric", "seed", "image")
 """The columns that say which number of an estimator a row holds."""
 CURVE_COLUMNS = ("estimator", "replicate", "fraction", "value")
-
-Part = TypeVar("Part", Finding, Judgement, Picture)
 
 
 def merge_baseline(table: pd.DataFrame, further: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
@@ -393,20 +391,13 @@ class Results:
     def trust(self) -> pd.DataFrame:
         """One row per verdict: `holds`, or what the audits say against it, and why; empty without audits."""
         answered = [finding for finding in self.findings if finding.state != "skipped"]
-        marks: dict[tuple[str, ...], list[Mark]] = {}
-        for finding in answered:
-            for mark in finding.marks:
-                place = (finding.task, finding.model, mark.protocol, mark.estimator)
-                marks.setdefault(place, []).append(mark)
         rows = []
-        verdicts = self.verdicts if answered else pd.DataFrame()
-        for place in verdicts[_PLACE].itertuples(index=False) if len(verdicts) else ():
-            against = marks.get(tuple(place), [])
-            texts = list(dict.fromkeys(mark.text for mark in against))
-            why = "; ".join(dict.fromkeys(mark.why for mark in against))
-            quiet = nothing_against(f for f in answered if (f.task, f.model) == tuple(place)[:2])
-            trust = "; ".join(texts) or "holds"
-            rows.append({**place._asdict(), "trust": trust, "why": why or quiet})
+        for place in self.verdicts[_PLACE].itertuples(index=False) if answered and len(self.verdicts) else ():
+            findings = [one for one in answered if (one.task, one.model) == tuple(place)[:2]]
+            marks = [m for one in findings for m in one.marks if (m.protocol, m.estimator) == tuple(place)[2:]]
+            texts, reasons = (dict.fromkeys(getattr(mark, name) for mark in marks) for name in ("text", "why"))
+            quiet = f"nothing against it in {', '.join(one.audit for one in findings)}"
+            rows.append({**place._asdict(), "trust": "; ".join(texts) or "holds", "why": "; ".join(reasons) or quiet})
         return pd.DataFrame(rows, columns=[*_PLACE, "trust", "why"])
 
     @property
@@ -434,20 +425,48 @@ def _joined(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 class StudyView:
-    """One task and model of a study's results. Frames of verdicts, comparisons and intervals are by protocol."""
+    """One task and model of a study's results. Frames of verdicts, comparisons and intervals are by metric."""
+
+    metric_scores: Scores | None
+    """What the metrics say of the estimators over all replicates, if any were requested."""
+    check_scores: Scores | None
+    """The same of the checks."""
+    quality: NetworkQuality | None
+    """How often the base networks are right, where any is finished."""
+    evaluators: Mapping[str, EvaluatorScores]
+    """What the evaluators say, by target: `label` (true to the data), `answer` (of the explained network)."""
+    roles: Mapping[str, Role]
+    """By estimator: method, baseline, random or truth; one that is not named is a method."""
+    score_name: str
+    """What the column `accuracy` holds here: accuracy, or of labels mean average precision, or of values R²."""
 
     def __init__(self, results: Results, task: str, model: str) -> None:
         self.results, self.task, self.model = results, task, model
+        place = (task, model)
+        self.metric_scores, self.check_scores = results.metric_scores.get(place), results.check_scores.get(place)
+        self.quality, self.roles = results.quality.get(place), results.roles
+        self.score_name = results.score_names.get(task, "accuracy")
+        self.findings = [one for one in results.findings if (one.task, one.model) == place]
+        self.claims = [one for one in results.claims if (one.task, one.model) == place]
+        self.pictures = [one for one in results.pictures if (one.task, one.model) == place]
+        self.evaluators = {
+            target: EvaluatorScores(bits, results.comparison_alpha, target)
+            for (*where, target), bits in results.evaluations.items()
+            if tuple(where) == place
+        }
 
     def own(self, table: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are about this task and model."""
         return table[(table["task"] == self.task) & (table["model"] == self.model)] if len(table) else table
 
+    def _one_random(self, table: pd.DataFrame, *values: str) -> pd.DataFrame:
+        """The rows about this task and model in which the random rankings of a replicate are one, with their mean."""
+        return merge_baseline(self.own(table), self.results.further_rankings, values)
+
     @functools.cached_property
     def cells(self) -> pd.DataFrame:
-        """All cells, finished or not; those of the random rankings of a replicate are one, with their mean."""
-        rankings = self.results.further_rankings
-        return merge_baseline(self.own(self.results.cells), rankings, ("accuracy", "bits", "ties"))
+        """All cells, finished or not."""
+        return self._one_random(self.results.cells, "accuracy", "bits", "ties")
 
     @functools.cached_property
     def done(self) -> pd.DataFrame:
@@ -455,11 +474,37 @@ class StudyView:
         return self.cells[self.cells["status"] == "done"]
 
     @functools.cached_property
-    def own_cells(self) -> pd.DataFrame:
-        """All cells without the plain training that all curves start from."""
-        return self.cells[~is_plain(self.cells, self.results.protocols)]
+    def scores(self) -> pd.DataFrame:
+        """The finished metrics, checks apart: one row per metric, estimator and replicate."""
+        rows = self._one_random(self.results.metric_rows, "value", "low", "high")
+        return rows[rows["status"] == "done"]
 
-    @property
+    @functools.cached_property
+    def image_scores(self) -> pd.DataFrame:
+        """Every metric's value per test image and replicate."""
+        return self._one_random(self.results.image_scores, "value")
+
+    @functools.cached_property
+    def image_means(self) -> pd.DataFrame:
+        """Every metric's value per test image, mean over replicates: metric, estimator, image, value."""
+        keys = ["metric", "estimator", "image"]
+        return self.image_scores.groupby(keys, sort=False, observed=True)["value"].mean().reset_index()
+
+    @functools.cached_property
+    def values_per_image(self) -> dict[tuple[str, str], pd.Series]:
+        """By metric and estimator: the values by image, mean over replicates."""
+        groups = self.image_means.groupby(["metric", "estimator"], sort=False, observed=True)
+        return {(str(m), str(e)): rows.set_index("image")["value"] for (m, e), rows in groups}
+
+    @functools.cached_property
+    def values_per_replicate(self) -> dict[tuple[str, str, int], pd.Series]:
+        """By metric, estimator and replicate: the values by image."""
+        groups = self.image_scores.groupby(["metric", "estimator", "seed"], sort=False, observed=True)
+        return {(str(m), str(e), int(s)): rows.set_index("image")["value"] for (m, e, s), rows in groups}
+
+    # retrained networks
+
+    @functools.cached_property
     def protocols(self) -> list[str]:
         """The protocols that have a cell of their own with a number, in the order of the study."""
         names = dict.fromkeys(str(name) for name in self.cells["protocol"])
@@ -503,35 +548,47 @@ class StudyView:
                 reasons[name] = str(error)
         return reasons
 
+    @property
+    def compared(self) -> list[str]:
+        """The protocols whose curves say which method is better."""
+        return [name for name in self.protocols if self.results.protocols[name].judges and name not in self.remarks]
+
     @functools.cached_property
     def verdicts(self) -> Mapping[str, pd.DataFrame]:
         """Every estimator's advantage over random and the verdict, best first (`against_random`).
 
-        An evaluator judges by its score: its verdicts are in `evaluators`.
         In a study that ran until it was decided each verdict is that of the interim analysis which decided it.
         """
-
-        def against_baseline(curves: pd.DataFrame, higher_is_better: bool) -> pd.DataFrame:
+        rankings, frames = [BASELINE, *self.results.further_rankings], {}
+        cells = self.own(self.results.own_cells)
+        for name in self.compared:
+            curves, higher_is_better = self.curves(name), self.results.protocols[name].higher_is_better
             names = set(curves["estimator"])
             if BASELINE not in names or len(names) < 2:
-                return pd.DataFrame()
-            others = [name for name in names if self.roles.get(name) == "baseline"]
-            if self.results.until_decided:
-                return sequential(curves, higher_is_better, self.results.interim_analyses, others)
-            return against_random(curves, higher_is_better, others=others)
-
-        names, frames = [BASELINE, *self.results.further_rankings], {}
-        for name in self.compared:
-            frame = against_baseline(self.curves(name), self.results.protocols[name].higher_is_better)
-            if frame.empty:
                 continue
-            cells = self.own(self.results.own_cells)
+            others = [one for one in names if self.roles.get(one) == "baseline"]
+            if self.results.until_decided:
+                frame = sequential(curves, higher_is_better, self.results.interim_analyses, others)
+            else:
+                frame = against_random(curves, higher_is_better, others=others)
             done = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
-            rankings = done[done["estimator"].isin(names)].groupby("seed")["estimator"].nunique()
-            frame["images"] = frame["estimator"].map(done.groupby("estimator")["images"].max())
-            frame["random_rankings"] = int(rankings.min()) if len(rankings) else 0
+            random = done[done["estimator"].isin(rankings)].groupby("seed")["estimator"].nunique()
+            images = frame["estimator"].map(done.groupby("estimator")["images"].max())
+            frame = frame.assign(images=images, random_rankings=int(random.min()) if len(random) else 0)
             frames[name] = self._placed(frame, name)
         return frames
+
+    @functools.cached_property
+    def intervals(self) -> Mapping[str, pd.DataFrame]:
+        """Mean and 95 % interval over replicates by estimator and fraction; descriptive."""
+        return {name: self._placed(intervals(self.curves(name)), name) for name in self.protocols}
+
+    def _placed(self, frame: pd.DataFrame, protocol: str) -> pd.DataFrame:
+        """A frame that says in its first columns what it is about."""
+        placed = frame.assign(task=self.task, model=self.model, protocol=protocol)
+        return placed[list(dict.fromkeys(["task", "model", "protocol", *frame.columns]))]
+
+    # all metrics
 
     @functools.cached_property
     def comparisons(self) -> Mapping[str, pd.DataFrame]:
@@ -558,91 +615,6 @@ class StudyView:
         """By metric, where random was compared: whether it finds any method better than random rankings."""
         return {one.name: one.control for one in self.evidence if BASELINE in one.values}
 
-    @property
-    def unable_to_judge(self) -> Mapping[str, str]:
-        """By metric whose negative control failed: why it is not reliable here."""
-        return {name: one.sentence for name, one in self.negative_controls.items() if one.state == "failed"}
-
-    @functools.cached_property
-    def evaluators(self) -> Mapping[str, EvaluatorScores]:
-        """What the evaluators say, by target: `label` (true to the data), `answer` (of the explained network)."""
-        return {
-            target: EvaluatorScores(bits, self.results.comparison_alpha, target)
-            for (task, model, target), bits in self.results.evaluations.items()
-            if (task, model) == (self.task, self.model)
-        }
-
-    @property
-    def evaluator(self) -> EvaluatorScores | None:
-        """The primary scores: what the evaluators say of the label; None where the study did not ask them."""
-        return self.evaluators.get("label")
-
-    @functools.cached_property
-    def intervals(self) -> Mapping[str, pd.DataFrame]:
-        """Mean and 95 % interval over replicates by estimator and fraction; descriptive."""
-        return {name: self._placed(intervals(self.curves(name)), name) for name in self.protocols}
-
-    @property
-    def compared(self) -> list[str]:
-        """The protocols whose curves say which method is better."""
-        return [name for name in self.protocols if self.results.protocols[name].judges and name not in self.remarks]
-
-    def _placed(self, frame: pd.DataFrame, protocol: str) -> pd.DataFrame:
-        """A frame that says in its first columns what it is about."""
-        for position, (column, value) in enumerate(zip(_PLACE, (self.task, self.model, protocol), strict=False)):
-            frame.insert(position, column, value)
-        return frame
-
-    @functools.cached_property
-    def scores(self) -> pd.DataFrame:
-        """The finished metrics, checks apart: one row per metric, estimator and replicate."""
-        own, rankings = self.own(self.results.metric_rows), self.results.further_rankings
-        rows = merge_baseline(own, rankings, ("value", "low", "high"))
-        return rows[rows["status"] == "done"]
-
-    @functools.cached_property
-    def image_scores(self) -> pd.DataFrame:
-        """Every metric's value per test image and replicate."""
-        return merge_baseline(self.own(self.results.image_scores), self.results.further_rankings, ("value",))
-
-    @functools.cached_property
-    def image_means(self) -> pd.DataFrame:
-        """Every metric's value per test image, mean over replicates: metric, estimator, image, value."""
-        keys = ["metric", "estimator", "image"]
-        return self.image_scores.groupby(keys, sort=False, observed=True)["value"].mean().reset_index()
-
-    @functools.cached_property
-    def values_per_image(self) -> dict[tuple[str, str], pd.Series]:
-        """By metric and estimator: the values by image, mean over replicates."""
-        groups = self.image_means.groupby(["metric", "estimator"], sort=False, observed=True)
-        return {(str(m), str(e)): rows.set_index("image")["value"] for (m, e), rows in groups}
-
-    @functools.cached_property
-    def values_per_replicate(self) -> dict[tuple[str, str, int], pd.Series]:
-        """By metric, estimator and replicate: the values by image."""
-        groups = self.image_scores.groupby(["metric", "estimator", "seed"], sort=False, observed=True)
-        return {(str(m), str(e), int(s)): rows.set_index("image")["value"] for (m, e, s), rows in groups}
-
-    @property
-    def metric_scores(self) -> Scores | None:
-        """What the metrics say of the estimators over all replicates, if any were asked."""
-        return self.results.metric_scores.get((self.task, self.model))
-
-    @property
-    def check_scores(self) -> Scores | None:
-        """What the checks say of the estimators over all replicates, if any were asked."""
-        return self.results.check_scores.get((self.task, self.model))
-
-    @property
-    def quality(self) -> NetworkQuality | None:
-        """How often the base networks are right, where any is finished."""
-        return self.results.quality.get((self.task, self.model))
-
-    @property
-    def roles(self) -> Mapping[str, Role]:
-        """By estimator: method, baseline, random or truth; one that is not named is a method."""
-        return self.results.roles
-
     @functools.cached_property
     def answer(self) -> Answer:
         """Which method to use here."""
@@ -656,33 +628,7 @@ class StudyView:
         return answer_of(self.evidence, *about)
 
     @property
-    def findings(self) -> list[Finding]:
-        """The findings of the audits."""
-        return self._about(self.results.findings)
-
-    @property
-    def claims(self) -> list[Judgement]:
-        """What became of the claims of papers."""
-        return self._about(self.results.claims)
-
-    @property
-    def pictures(self) -> list[Picture]:
-        """Test images as the protocols show them."""
-        return self._about(self.results.pictures)
-
-    def _about(self, parts: Iterable[Part]) -> list[Part]:
-        return [part for part in parts if (part.task, part.model) == (self.task, self.model)]
-
-    @property
-    def score_name(self) -> str:
-        """What the column `accuracy` holds here: accuracy, or of labels mean average precision, or of values R²."""
-        return self.results.score_names.get(self.task, "accuracy")
-
-    @property
     def chance(self) -> float | None:
         """The accuracy of guessing, where the number of classes is known."""
-        if self.score_name != "accuracy":
-            return None
-        classes = self.results.provenance.get("classes")
-        size = classes.get(self.task) if isinstance(classes, Mapping) else None
-        return 1 / size if isinstance(size, int) and size > 1 else None
+        size = self.results.provenance.get("classes", {}).get(self.task)
+        return 1 / size if self.score_name == "accuracy" and isinstance(size, int) and size > 1 else None

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from uproar.errors import BadInput
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEAST_REPLICATES
 from uproar.statistics.intervals import Interval, Measurements, Numbers, area, detectable, mean_interval, t_quantile
-from uproar.wording import counted, series
+from uproar.wording import counted
 
 Values = Mapping[str, Measurements | ArrayLike]
 """By method: one number per replicate, (replicates,), or (replicates, images), or `Measurements`.
@@ -227,25 +227,6 @@ def comparisons_with(frame: pd.DataFrame, name: str, alpha: float = ALPHA) -> pd
         known = ", ".join(dict.fromkeys([*frame["better"], *frame["worse"]]))
         raise BadInput(f"There is no {name!r} to compare with; there are {known or 'no pairs'}.")
     return decide(pairs.assign(against=""), alpha).assign(against=pairs["against"].to_numpy())
-
-
-def pairs_sentence(frame: pd.DataFrame) -> str:
-    """Which method beats most others, and how many pairs of methods are decided."""
-    frame = frame[frame["ranked"].astype(bool) & (frame["against"] == "")]
-    if frame.empty:
-        return "no two methods could be compared"
-    methods = len({*frame["better"], *frame["worse"]})
-    n, replicates = int(frame["n"].max()), int(frame["replicates"].max())
-    images = counted(n, "image")
-    basis = counted(n, "replicate") if n == replicates else images
-    basis = f"{counted(replicates, 'replicate')} of {images}" if n != replicates > 1 else basis
-    wins = frame.loc[frame["side"] == 1, "better"].value_counts(sort=False)
-    if wins.empty:
-        return f"no two of {methods} methods are significantly different ({basis})"
-    first = [str(name) for name in wins.index[wins == wins.max()]]
-    who = series(first) if len(first) <= 3 else f"{len(first)} methods"
-    beat = f"{who} {'beats' if len(first) == 1 else 'each beat'} {wins.max()} of {methods - 1} other methods"
-    return f"{beat}; {wins.sum()} of {counted(len(frame), 'pair')} significantly different ({basis})"
 
 
 def areas_of(table: pd.DataFrame) -> tuple[pd.DataFrame, list[float]]:
