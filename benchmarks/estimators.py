@@ -27,7 +27,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from torch import Tensor, nn
 
 import uproar
 from uproar.data import Task
-from uproar.errors import UproarError
+from uproar.errors import NotApplicable, UproarError
 from uproar.estimators import Context, estimators, prepare_states, raw_maps, read_chain
 from uproar.estimators.chain import Chain
 from uproar.models import ModelSpec, borrowed, build
@@ -339,8 +339,9 @@ def write_gallery(path: str, n: int = 3) -> None:
     case = Case("planted(size=16, channels=1, train=2048, test=64)", NETWORK, epochs=12)
     shown = {"images": case.images(n)[:, 0]}
     for name in names():
-        shown[name] = case.maps(read_chain(name), n)
-    columns = 5
+        with suppress(NotApplicable):  # methods of transformers
+            shown[name] = case.maps(read_chain(name), n)
+    columns = 6
     rows = -(-len(shown) // columns)
     figure = Figure(figsize=(2.3 * columns, 0.98 * rows), layout="constrained")
     axes = figure.subplots(rows, columns).flatten()

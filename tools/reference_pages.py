@@ -188,7 +188,7 @@ def commands() -> str:
         f"Every command of `uproar`, as `uproar COMMAND --help` describes it. What the exit codes mean: {exits}.\n\n"
         "Most commands also take `--data-root FOLDER` (where [data sets](../data.md) are) and `--json` (print JSON)."
     )
-    parts = ["# Commands", head]
+    parts = ["# Options of commands", head]
     for words, command in _walk((), get_command(app)):
         parts += [f"## uproar {' '.join(words)}", plain(command.help or ""), *_options(command)]
     return "\n\n".join(parts) + "\n"
