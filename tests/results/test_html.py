@@ -130,8 +130,8 @@ def test_progress_is_one_line_of_a_notebook_that_ends_with_the_last_word(noteboo
         state.done = done
         listen(state)
     assert notebook.begun == 1
-    assert "0/3 cells" in notebook.drawn[0]
-    assert notebook.drawn[-1].endswith("3/3 cells") and 'value="1.000"' in notebook.drawn[-1]
+    assert "0/3 results" in notebook.drawn[0]
+    assert notebook.drawn[-1].endswith("3/3 results") and 'value="1.000"' in notebook.drawn[-1]
 
 
 def test_outside_a_notebook_nothing_is_shown(monkeypatch):

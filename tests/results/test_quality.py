@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import uproar
-from uproar.results.quality import NetworkQuality, WeakNetwork, as_logits, network_quality, over_replicates, predictions
+from uproar.models.output_kind import SOFTMAX
+from uproar.results.quality import NetworkQuality, WeakNetwork, network_quality, over_replicates, predictions_of
 from uproar.results.scores import is_ranked
 from uproar.scoring import score_all
 
@@ -93,12 +94,5 @@ def test_the_predicted_class_and_its_probability_go_with_the_images():
     sure = math.e**5 / (math.e**5 + 3)
     assert scores.predictions[0].probability == pytest.approx(sure)
     assert scores.predictions[0].words == "predicted 0 (98\u00a0%)"
-    lost = predictions(np.array([[np.nan, 0.0]]))[0]
+    lost = predictions_of(np.array([[np.nan, 0.0]]), np.zeros(1), SOFTMAX)[0]
     assert lost.words == "no finite answer"
-
-
-def test_probabilities_are_read_as_such():
-    shares = np.array([[0.9, 0.1], [0.25, 0.75]])
-    assert predictions(as_logits(shares))[1].probability == pytest.approx(0.75)
-    logits = np.array([[2.0, -1.0]])
-    assert as_logits(logits) is logits

@@ -34,6 +34,7 @@ import pandas as pd
 
 from uproar.results.evidence import Evidence, Question, checked, facts_of, kinds_that_matter
 from uproar.results.finding import Flag, FlagKind
+from uproar.results.html import block
 from uproar.results.recovery import LEAST, LEAST_LOW
 from uproar.statistics.design import BASELINE, MODEL_FREE
 from uproar.statistics.intervals import required_sample_size
@@ -193,9 +194,7 @@ class Answer:
         return f"<Answer: {self.sentence}>"
 
     def _repr_html_(self) -> str:
-        from uproar.results.html import answer_html
-
-        return answer_html(self)
+        return block([self.sentence], self.table.drop(columns="recommended", errors="ignore"), self.details)
 
 
 def answer_of(

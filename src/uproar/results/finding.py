@@ -8,6 +8,8 @@ from typing import Literal
 
 import pandas as pd
 
+from uproar.results.html import block
+
 State = Literal["misleads", "holds", "cannot tell", "skipped"]
 """Whether the benchmark misleads here as far as this audit can see."""
 
@@ -104,6 +106,6 @@ class Finding:
         return f"<Finding of {self.audit}, {self.state}: {self.sentence or self.reason}>"
 
     def _repr_html_(self) -> str:
-        from uproar.results.html import finding_html
-
-        return finding_html(self)
+        head = f"{self.title or self.audit}: {self.state}. {self.sentence or self.reason}"
+        tables = [part for title, frame in self.tables.items() for part in ([title], frame)]
+        return block([head], [self.question, *self.notes], *tables)

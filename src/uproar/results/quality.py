@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit, log_softmax
@@ -85,28 +85,23 @@ class NetworkQuality:
     def sentence(self) -> str:
         """The numbers in a sentence, for the head of a page or of a terminal's output."""
         on = f"{self.images} image{'s' * (self.images != 1)}"
-        several = f"mean of {self.replicates} networks" if self.replicates > 1 else ""
-        if self.kind != "softmax":
-            text = f"{self._other_words} on {on}{f' ({several})' * bool(several)}"
-        elif self.accuracy is None:
-            text = (
-                f"no labels; mean probability of the predicted class {self.probability:.2f} on {on}"
-                f"{f' ({several})' * bool(several)}"
-            )
+        networks = [f"mean of {self.replicates} networks"] if self.replicates > 1 else []
+        if self.kind == "softmax" and self.accuracy is not None:
+            weakest = [f"the weakest {_percent(self.lowest)}"] if networks and self.lowest is not None else []
+            about = ", ".join([*networks, *weakest, f"chance {_percent(self.chance)}"])
+            text = f"right on {_percent(self.accuracy)} of {on} ({about}), mean probability of the label "
+            text += f"{self.probability:.2f}"
         else:
-            weakest = "" if self.lowest is None else f"the weakest {_percent(self.lowest)}"
-            known = [several, weakest if several else "", f"chance {_percent(self.chance)}"]
-            text = (
-                f"right on {_percent(self.accuracy)} of {on} ({', '.join(filter(None, known))}), "
-                f"mean probability of the label {self.probability:.2f}"
-            )
+            text = f"{self._performance} on {on}{f' ({networks[0]})' if networks else ''}"
         lost = f"; {self.unanswered} without a finite answer" if self.unanswered else ""
         outputs = f"; outputs: {self.outputs}" if self.outputs else ""
         return f"Network: {text}{lost}{outputs}."
 
     @property
-    def _other_words(self) -> str:
-        """What is known of labels or values that are not classes of which one is right."""
+    def _performance(self) -> str:
+        """What is known of a network where accuracy is not: no labels, or outputs that are not one class of several."""
+        if self.kind == "softmax":
+            return f"no labels; mean probability of the predicted class {self.probability:.2f}"
         if self.score is not None:
             return f"{'R²' if self.kind == 'regression' else 'mean average precision'} {self.score:.3g}"
         if self.values is not None:
@@ -121,7 +116,7 @@ class NetworkQuality:
             return None
         if self.kind != "softmax":
             return (
-                f"The network is hardly right: {self._other_words} on {self.images} images (warned of below "
+                f"The network is hardly right: {self._performance} on {self.images} images (warned of below "
                 f"{HALF_WAY:g}). A comparison of its maps says little."
             )
         if self.accuracy is None:
@@ -130,59 +125,65 @@ class NetworkQuality:
                 f"{self.images} images, with {self.classes} classes (warned of below {self.level:.2f}): it seems not "
                 "to have learnt these images, so that a comparison of its maps says little."
             )
+        weakest = ""
+        if self.lowest is not None and self.replicates > 1:
+            weakest = f" (the weakest of {self.replicates} networks on {_percent(self.lowest)})"
         return (
-            f"The network is right on only {_percent(self.accuracy)} of {self.images} images{self._lowest_in_words}, "
+            f"The network is right on only {_percent(self.accuracy)} of {self.images} images{weakest}, "
             f"with chance at {_percent(self.chance)} (warned of below {_percent(self.level)}, half way from chance to "
             "always right): many of its predictions are wrong, so that a comparison of its maps says little. "
             "Train it longer, or check weights, normalisation and the order of the classes."
         )
 
-    @property
-    def _lowest_in_words(self) -> str:
-        if self.lowest is None or self.replicates == 1:
-            return ""
-        return f" (the weakest of {self.replicates} networks on {_percent(self.lowest)})"
-
 
 def network_quality(
-    scores: np.ndarray, target: np.ndarray, labelled: bool = True, kind: Kind = "softmax", outputs: str = ""
+    outputs: np.ndarray, target: np.ndarray, labelled: bool = True, kind: Kind = "softmax", words: str = ""
 ) -> NetworkQuality:
-    """The quality of a network by its class scores (n, k), logits, and the classes followed (n,).
+    """The quality of a network by its logits or values (n, k), and the columns that are followed, (n,).
 
     `labelled=False` says that these are the network's own predictions. Of labels, the one that is followed counts; of a
-    regression, only the range of its values is known.
+    regression, only the range of its values is known. `words` say what the outputs are.
 
     >>> network_quality(np.array([[4.0, 0.0], [0.0, 4.0]]), np.array([0, 0])).accuracy
     0.5
     """
-    n, classes = scores.shape
-    answered = np.isfinite(scores).all(1)
-    known, classes_followed = scores[answered].astype(np.float64), target[answered]
-    if kind != "softmax":
-        followed = known[np.arange(len(known)), classes_followed]
-        return _of_followed(followed, kind, outputs, n, classes, labelled)
-    chances = np.exp(log_softmax(known, axis=1)[np.arange(len(known)), classes_followed])
-    return NetworkQuality(
-        n,
-        classes,
-        float(chances.mean()) if len(known) else float("nan"),
-        float((known.argmax(1) == classes_followed).sum() / n) if labelled else None,
-        int(n - len(known)),
-        outputs=outputs,
-    )
-
-
-def _of_followed(
-    followed: np.ndarray, kind: Kind, outputs: str, images: int, classes: int, labelled: bool
-) -> NetworkQuality:
-    """The quality by the logits of the labels that are followed, or by the values of a regression."""
-    lost = images - len(followed)
+    n, classes = outputs.shape
+    answered = np.isfinite(outputs).all(1)
+    known, columns = outputs[answered].astype(np.float64), target[answered]
+    followed = known[np.arange(len(known)), columns]
+    about: dict[str, Any] = {"unanswered": int(n - len(known)), "kind": kind, "outputs": words}
     if kind == "regression":
         values = (float(followed.min()), float(followed.max())) if len(followed) else None
-        return NetworkQuality(images, classes, float("nan"), None, lost, kind=kind, outputs=outputs, values=values)
-    sure = float(expit(followed).mean()) if len(followed) else float("nan")
-    predicted = float((followed > 0).sum() / images) if labelled else None
-    return NetworkQuality(images, classes, sure, predicted, lost, kind=kind, outputs=outputs)
+        return NetworkQuality(n, classes, float("nan"), None, values=values, **about)
+    if kind == "sigmoid":
+        chances, right = expit(followed), followed > 0
+    else:
+        chances = np.exp(log_softmax(known, axis=1)[np.arange(len(known)), columns])
+        right = known.argmax(1) == columns
+    probability = float(chances.mean()) if len(known) else float("nan")
+    return NetworkQuality(n, classes, probability, float(right.sum() / n) if labelled else None, **about)
+
+
+def quality_of(outputs: np.ndarray, target: np.ndarray, labelled: bool, kind: OutputKind) -> NetworkQuality:
+    """How good the network is by its outputs, and what these are."""
+    words = kind.words if kind.kind != "softmax" else f"softmax over {outputs.shape[1]} classes"
+    if kind.single:
+        return network_quality(outputs / 2, target, labelled, words=words)
+    return network_quality(outputs, target, labelled, kind.kind, words)
+
+
+def over_replicates(networks: Sequence[NetworkQuality]) -> NetworkQuality:
+    """The quality of several networks trained alike: means, and the weakest of them."""
+    accuracies = [one.accuracy for one in networks if one.accuracy is not None]
+    return replace(
+        networks[0],
+        probability=float(np.mean([one.probability for one in networks])),
+        accuracy=float(np.mean(accuracies)) if accuracies else None,
+        lowest=min(accuracies) if accuracies else None,
+        unanswered=max(one.unanswered for one in networks),
+        score=None if networks[0].score is None else float(np.mean([one.score for one in networks])),
+        replicates=len(networks),
+    )
 
 
 @dataclass(frozen=True)
@@ -208,73 +209,25 @@ class Prediction:
         return f"predicted {self.name} ({100 * self.probability:.0f}\u00a0%)"
 
 
-def predictions(
-    scores: np.ndarray, classes: Sequence[str] = (), kind: Kind = "softmax", target: np.ndarray | None = None
-) -> tuple[Prediction, ...]:
-    """The predicted class of every image by its class scores (n, k), logits; a number where it has no name.
-
-    Of labels the likeliest; of a regression the value of the component that is followed, `target`.
-
-    >>> predictions(np.array([[0.0, 0.0, 5.0]]), ("cat", "dog", "owl"))[0].name
-    'owl'
-    """
-    rows = []
-    for i, row in enumerate(scores.astype(np.float64)):
-        if not np.isfinite(row).all():
-            rows.append(Prediction(None, float("nan")))
-            continue
-        if kind == "regression":
-            rows.append(Prediction(None, float("nan"), float(row[0 if target is None else int(target[i])])))
-            continue
-        first = int(row.argmax())
-        name = str(classes[first]) if first < len(classes) else str(first)
-        likely = expit(row[first]) if kind == "sigmoid" else np.exp(log_softmax(row)[first])
-        rows.append(Prediction(name, float(likely)))
-    return tuple(rows)
-
-
-def as_logits(scores: np.ndarray) -> np.ndarray:
-    """Class scores as logits: rows of probabilities, which sum to 1, by their logarithm, all others as they are."""
-    known = scores[np.isfinite(scores).all(1)]
-    if not len(known) or (known < 0).any() or (np.abs(known.sum(1) - 1) > 1e-4).any():
-        return scores
-    return np.log(np.maximum(scores.astype(np.float64), 1e-30))
-
-
-def over_replicates(networks: Sequence[NetworkQuality]) -> NetworkQuality:
-    """The quality of several networks trained alike: means, and the weakest of them."""
-    accuracies = [one.accuracy for one in networks if one.accuracy is not None]
-    return replace(
-        networks[0],
-        probability=float(np.mean([one.probability for one in networks])),
-        accuracy=float(np.mean(accuracies)) if accuracies else None,
-        lowest=min(accuracies) if accuracies else None,
-        unanswered=max(one.unanswered for one in networks),
-        score=None if networks[0].score is None else float(np.mean([one.score for one in networks])),
-        replicates=len(networks),
-    )
-
-
-def quality_of(outputs: np.ndarray, target: np.ndarray, labelled: bool, kind: OutputKind) -> NetworkQuality:
-    """How good the network is by its logits or values (n, k) and the columns that are followed, (n,)."""
-    words = kind.words if kind.kind != "softmax" else f"softmax over {outputs.shape[1]} classes"
-    if kind.single:
-        return network_quality(_of_two_classes(outputs), target, labelled, outputs=words)
-    return network_quality(outputs, target, labelled, kind.kind, words)
-
-
 def predictions_of(
     outputs: np.ndarray, target: np.ndarray, kind: OutputKind, names: Sequence[str] = ()
 ) -> tuple[Prediction, ...]:
-    """What the network says of every image: its class, its likeliest label, or the value that is followed."""
-    if kind.single:
-        return predictions(_of_two_classes(outputs), names)
-    return predictions(outputs, names, kind.kind, target)
+    """What the network says of every image: its class, its likeliest label, or the value that is followed.
 
-
-def _of_two_classes(outputs: np.ndarray) -> np.ndarray:
-    """The scores −z and z of one logit as those of two classes, whose softmax is the sigmoid of z."""
-    return np.asarray(outputs / 2)
+    A class without a name is its number. The scores −z and z of one logit are halved: the softmax is the sigmoid of z.
+    """
+    predictions = []
+    for row, column in zip(outputs.astype(np.float64) / (2 if kind.single else 1), target, strict=True):
+        if not np.isfinite(row).all():
+            predictions.append(Prediction(None, float("nan")))
+        elif kind.kind == "regression":
+            predictions.append(Prediction(None, float("nan"), float(row[int(column)])))
+        else:
+            first = int(row.argmax())
+            binary = kind.kind == "sigmoid" and not kind.single
+            likely = expit(row[first]) if binary else np.exp(log_softmax(row)[first])
+            predictions.append(Prediction(names[first] if first < len(names) else str(first), float(likely)))
+    return tuple(predictions)
 
 
 def _percent(share: float) -> str:

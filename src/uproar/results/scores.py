@@ -19,6 +19,7 @@ from uproar.metrics.probe import fractions_of, has_curve
 from uproar.results.answer import Answer, answer_of
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.results.evidence import Control, Evidence, evaluator_evidence, metric_evidence
+from uproar.results.html import block
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.statistics.bootstrap import resampled_images
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
@@ -179,9 +180,12 @@ class Scores:
         return f"<Scores of {counted(methods, 'method')} by {counted(metrics, 'metric')}: {self.answer.sentence}>"
 
     def _repr_html_(self) -> str:
-        from uproar.results.html import scores_html
-
-        return scores_html(self)
+        ends = zip(self.table["value"], self.table["low"], self.table["high"], strict=True)
+        shown = [f"{v:.3g}" if low != low else f"{v:.3g} [{low:.3g}, {high:.3g}]" for v, low, high in ends]
+        wide = self.table.assign(shown=shown).pivot(index="method", columns="metric", values="shown").reset_index()
+        quality = [] if self.quality is None else [self.quality.sentence]
+        columns = ["method", *dict.fromkeys(self.table["metric"])]
+        return block([self.answer.sentence], wide[columns], [*quality, *self.notices])
 
 
 TRACED = 40

@@ -35,6 +35,7 @@ from uproar.results.claim_outcome import Judgement
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.results.evidence import Control, Evidence, evaluator_evidence, facts_of, metric_evidence, retrained_evidence
 from uproar.results.finding import Finding
+from uproar.results.html import block
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
@@ -413,9 +414,13 @@ class Results:
         return f"<{type(self).__name__}, {done}: {' '.join(answer.sentence for answer in self.answers)}>"
 
     def _repr_html_(self) -> str:
-        from uproar.results.html import results_html
-
-        return results_html(self)
+        several = len(self.views) > 1
+        answers = [f"{f'{a.task} with {a.model}: ' * several}{a.sentence}" for a in self.answers]
+        columns = ["task", "model", "protocol", "estimator", "advantage", "low", "high", "n", "verdict"]
+        verdicts = self.verdicts[columns] if len(self.verdicts) else self.verdicts
+        findings = [f"{one.audit}: {one.state}. {one.sentence}" for one in self.findings]
+        claims = [f"{one.claim}: {one.outcome}. {one.says}" for one in self.claims]
+        return block(answers, verdicts, findings, claims, self.problems)
 
 
 def _joined(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:

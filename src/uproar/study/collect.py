@@ -446,7 +446,7 @@ def _network_quality(item: Item, task: Task) -> NetworkQuality:
     """How good a base network is on the test images, by what its task counts."""
     if task.kind == "softmax":
         labels, words = task.test.labels.numpy(), f"softmax over {len(task.classes)} classes"
-        return network_quality(item.arrays[ANSWERS], labels, outputs=words)
+        return network_quality(item.arrays[ANSWERS], labels, words=words)
     words, score = output_of_task(task).words, float(item.facts["accuracy"])
     return NetworkQuality(
         len(task.test), len(task.classes), float("nan"), None, kind=task.kind, outputs=words, score=score
