@@ -36,7 +36,7 @@ from uproar.models.registry import models
 from uproar.plugins import load_file
 from uproar.protocols.catalogue import protocol, protocols, redeclare
 from uproar.protocols.protocol import Masks
-from uproar.registry import Entry, Registry, load_later
+from uproar.registry import Registry, load_later
 from uproar.removal.fill import fills
 from uproar.training.recipe import recipe, recipes
 
@@ -120,26 +120,12 @@ def fill(*, name: str | None = None, uses_mask: bool = True, random: bool = Fals
 
     `uses_mask=False` promises that it does not depend on which pixels are removed, `random=True` says that it draws.
     """
-    return _declare(fills, ("x", "removed", "around"), name, uses_mask=uses_mask, random=random)
+    return fills.declare(name, ("x", "removed", "around"), uses_mask=uses_mask, random=random)
 
 
 def model(*, name: str | None = None) -> Decorator:
     """Declare `([shape], [classes], [mean], [std], *, options) -> torch.nn.Module` under the function's name."""
-    return _declare(models, ("shape", "classes", "mean", "std"), name)
-
-
-def _declare(registry: Registry, inputs: tuple[str, ...], name: str | None, **facts: Any) -> Decorator:
-    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
-        entry = Entry(registry.kind, name or function.__name__, function)
-        for given in entry.inputs:
-            if given not in inputs:
-                raise BadInput(
-                    f"{entry.name}: a {registry.kind} takes {', '.join(inputs)} and options after a *, not {given!r}."
-                )
-        registry.add(entry.name, function, **facts)
-        return function
-
-    return keep
+    return models.declare(name, ("shape", "classes", "mean", "std"))
 
 
 def load_plugin(path: str | Path) -> list[str]:

@@ -184,9 +184,22 @@ class Registry:
         self.revision += 1
         return [entries[name] for name in sorted(entries)]
 
-    def declare(self, name: str | None = None, **facts: Any) -> Callable[[Callable], Callable]:
-        """Decorator: declare a function under its own name, or another."""
-        return lambda function: self.add(name or function.__name__, function, **facts).function
+    def declare(
+        self, name: str | None = None, takes: tuple[str, ...] = (), **facts: Any
+    ) -> Callable[[Callable], Callable]:
+        """Decorator: declare a function under its own name, or another; `takes` are the inputs that it may have."""
+
+        def keep(function: Callable) -> Callable:
+            entry = Entry(self.kind, name or function.__name__, function)
+            if takes and (others := [given for given in entry.inputs if given not in takes]):
+                role = str(facts.get("role", self.kind))
+                raise BadInput(
+                    f"{entry.name}: {'an' if role[0] in 'ae' else 'a'} {role} takes {', '.join(takes)} and options "
+                    f"after a *, not {others[0]!r}."
+                )
+            return self.add(entry.name, function, **facts).function
+
+        return keep
 
     def __getitem__(self, name: str) -> Entry:
         self._import_modules()

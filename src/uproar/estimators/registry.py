@@ -132,27 +132,13 @@ def estimator(
     del facts["name"]
     if not (name is None or isinstance(name, str) or callable(name)):
         raise BadInput(f'An estimator is declared by @estimator or @estimator("its name"), not {name!r}.')
-    declare = _declare(facts, name if isinstance(name, str) else None, (*INPUTS, *EXTRAS))
+    declare = estimators.declare(name if isinstance(name, str) else None, (*INPUTS, *EXTRAS), **facts)
     return declare(name) if callable(name) else declare
-
-
-def _declare(facts: Mapping[str, Any], name: str | None, inputs: tuple[str, ...]) -> Callable[[Callable], Callable]:
-    def keep(function: Callable) -> Callable:
-        entry = Entry("estimator", name or function.__name__, function)
-        for given in entry.inputs:
-            if given not in inputs:
-                raise BadInput(
-                    f"{entry.name}: an {facts['role']} takes {', '.join(inputs)} and options after a *, not {given!r}."
-                )
-        estimators.add(entry.name, function, **facts)
-        return function
-
-    return keep
 
 
 def _of_role(role: str, inputs: tuple[str, ...]) -> Callable[..., Callable[[Callable], Callable]]:
     def declare(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
-        return _declare({"role": role, "formula": formula, "paper": paper}, None, inputs)
+        return estimators.declare(None, inputs, role=role, formula=formula, paper=paper)
 
     return declare
 
@@ -172,8 +158,8 @@ def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callab
 
     It says itself which features go at a fraction; it has no map and needs no model.
     """
-    facts = {"role": "direct", "formula": formula, "paper": paper, "model": False, "passes": 0}
-    return _declare(facts, None, ("x", "fraction", "context"))
+    facts: dict[str, Any] = {"role": "direct", "formula": formula, "paper": paper, "model": False, "passes": 0}
+    return estimators.declare(None, ("x", "fraction", "context"), **facts)
 
 
 def run(entry: Entry, given: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None) -> Any:

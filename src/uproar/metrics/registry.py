@@ -127,16 +127,7 @@ def metric(
     """
     facts = {fact: value for fact, value in locals().items() if fact != "name"}
     facts["kinds"] = kinds or (KINDS if asks is None else ("softmax",))
-
-    def keep(function: Callable) -> Callable:
-        entry = Entry("metric", name or function.__name__, function)
-        for given in entry.inputs:
-            if given not in ("batch", "outputs"):
-                raise BadInput(f"{entry.name}: a metric takes batch, outputs and options after a *, not {given!r}.")
-        metrics.add(entry.name, function, **facts)
-        return function
-
-    return keep
+    return metrics.declare(name, ("batch", "outputs"), **facts)
 
 
 def read_metric(text: str) -> Call:
