@@ -66,7 +66,7 @@ def test_without_names_nothing_is_trained_and_a_warning_names_what_would_be(tmp_
     monkeypatch.setattr("uproar.audits.audits", {name: audits[name] for name in ("geometry", "free")})
     run = uproar.run(SMALL, store=tmp_path, jobs=1)
     before = len(list(tmp_path.rglob("*.safetensors")))
-    with pytest.warns(UserWarning, match=r'not asked: geometry \(\d+\)\. Ask .* uproar.audit\(run, "geometry"\)'):
+    with pytest.warns(UserWarning, match=r'not run: geometry \(\d+\)\. Ask .* uproar.audit\(run, "geometry"\)'):
         finding = uproar.audit(run, jobs=1)
     assert [one.audit for one in finding] == ["free"]
     assert len(list(tmp_path.rglob("*.safetensors"))) == before

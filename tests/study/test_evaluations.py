@@ -36,7 +36,7 @@ def test_methods_of_a_file_are_judged_in_worker_processes_and_what_failed_is_sai
     judged = set(EvaluatorScores(said["label"]).measurements)
     assert "gradient_of_a_file" in judged
     assert "fails_in_a_file" not in judged
-    assert why.startswith("The evaluator has not judged fails_in_a_file: ")
+    assert why.startswith("The evaluator has no score of fails_in_a_file: ")
     assert "never works" in why
 
 
@@ -62,7 +62,7 @@ def test_a_budget_that_ended_early_has_one_account_and_says_how_much_would_do(mo
     assert why.startswith(f"The time was over after {finished} of 5 evaluators")
     wanted = {1: 10, 4: 3, 5: 2}[finished]
     assert f"`--budget {wanted}m` should do" in why
-    assert "not run yet" not in why and "has not judged" not in why
+    assert "not run yet" not in why and "has no score of" not in why
 
 
 @pytest.mark.parametrize(("budget", "replicates"), [(160.0, 5), (140.0, 0)])

@@ -251,7 +251,7 @@ def _judging(own: StudyEvidence) -> list[str]:
 
 
 def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
-    """Each estimator's advantage over random by each judge, its interval, and its side where that is decided.
+    """Each estimator's advantage over random by each metric, its interval, and its side where that is decided.
 
     p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a protocol, as in the
     study's own verdicts.
@@ -270,7 +270,7 @@ def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> p
 
 
 def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
-    """Every two judges that decidedly put an estimator on different sides of random."""
+    """Every two metrics that significantly put an estimator on different sides of random."""
     rows = []
     for estimator, group in sides[sides["side"] != 0].groupby("estimator", sort=False):
         for a, b in itertools.combinations(group.itertuples(), 2):

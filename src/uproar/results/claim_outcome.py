@@ -181,7 +181,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Judgement:
-    """One claim of a paper, asked of one task and model."""
+    """One claim of a paper, tested on one task and model."""
 
     claim: str
     """Its name, `paper:what`."""

@@ -109,7 +109,7 @@ class EvaluatorBits:
     models: tuple[str, ...] = ()
     """The architectures of the evaluators, each once, in the order in which replicates take them."""
     images: NDArray[np.int64] | None = None
-    """The rows of the judged images in the test split; None: all."""
+    """The rows of the scored images in the test split; None: all."""
     excess: Mapping[str, float] = field(default_factory=dict)
     """By estimator, bits of the mean loss under its own masks above the entropy, unbounded, at the worst fraction."""
     entropy: float = np.nan

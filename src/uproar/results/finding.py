@@ -100,7 +100,7 @@ class Finding:
     reason: str = ""
     """Why it was skipped; empty for every other state."""
     flags: tuple[Flag, ...] = ()
-    """What it holds against estimators themselves, whatever judges them."""
+    """What it holds against estimators themselves, whatever the metric."""
 
     def __repr__(self) -> str:
         return f"<Finding of {self.audit}, {self.state}: {self.sentence or self.reason}>"

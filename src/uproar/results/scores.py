@@ -50,7 +50,7 @@ COLUMNS = {
 MOST_UNDEFINED = 0.1
 """The share of images for which a metric may be undefined before a method is not ranked by it.
 
-A method is then judged by other images than its rivals, and which images those are is the method's own doing: beyond a
+A method is then scored on other images than its rivals, and which images those are is the method's own doing: beyond a
 tenth of them, that choice can be larger than any difference between methods.
 """
 

@@ -82,9 +82,9 @@ TABLE_COLUMNS = {
 SCORE_COLUMNS = {
     "task": "data set",
     "model": "network",
-    "estimator": "chain whose maps are judged",
+    "estimator": "chain whose maps are scored",
     "metric": "as the study names it",
-    "check": "whether it is a check of some test images, which raises flags and judges nothing",
+    "check": "whether it is a check of some test images, which raises flags and decides nothing",
     "seed": "replicate",
     "status": "done, skipped, failed or missing",
     "value": "mean over the images where it is defined, or the data set's own statistic",
@@ -122,7 +122,7 @@ CONTROL_COLUMNS = {
 IMAGE_SCORE_COLUMNS = {
     "task": "data set",
     "model": "network",
-    "estimator": "chain whose maps are judged",
+    "estimator": "chain whose maps are scored",
     "metric": "as the study names it",
     "seed": "replicate",
     "image": "row of the test split",
@@ -315,7 +315,7 @@ class Results:
     def test_images(self) -> list[int]:
         """How many test images were asked about, by the protocol or metric of a task that asked about most.
 
-        Evaluators may judge fewer. Sizes that tasks share stand once, the smallest first.
+        Evaluators may score fewer. Sizes that tasks share stand once, the smallest first.
         """
         asked = pd.concat([table[["task", "images"]] for table in (self.done, self.scores)])
         return sorted({int(n) for n in asked.groupby("task", observed=True)["images"].max() if n > 0})

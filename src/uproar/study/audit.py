@@ -148,7 +148,7 @@ class StudyEvidence(registry.StudyEvidence):
 
 
 class Evidence(registry.Evidence):
-    """The study an audit judges, and the parts it asked for, by name."""
+    """The study that an audit is about, and the parts it asked for, by name."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ def _with_baselines(study: Study, parts: Mapping[str, Study]) -> dict[str, Study
 
 
 def needed_studies(requests: Sequence[AuditRequest]) -> dict[str, Study]:
-    """The studies that audits need beside the one they judge, by a name to show; equal ones once."""
+    """The studies that audits need beside the one they are about, by a name to show; equal ones once."""
     studies: dict[str, Study] = {}
     for one in requests:
         for part, study in one.studies.items():

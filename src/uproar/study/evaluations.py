@@ -66,9 +66,9 @@ def evaluations_of(
     reasons = results.problems
     why = next((reason.rstrip(".") for reason in reasons["reason"] if isinstance(reason, str) and reason), "")
     if not evaluations:
-        return {}, f"No evaluator judged: {why or 'there is nothing that it could judge'}."
+        return {}, f"No evaluator has a score: {why or 'there is nothing that it could score'}."
     unjudged = list(dict.fromkeys(reasons["estimator"].map(str)))
-    return evaluations, f"The evaluator has not judged {', '.join(unjudged)}: {why}." if unjudged and why else ""
+    return evaluations, f"The evaluator has no score of {', '.join(unjudged)}: {why}." if unjudged and why else ""
 
 
 def _too_long(seconds: float, budget: float) -> str:
@@ -85,7 +85,7 @@ def _cut_short(table: pd.DataFrame) -> bool:
 
 
 def _finished(evaluations: Mapping[str, EvaluatorBits]) -> int:
-    """How many evaluators have judged all that they are asked, for the target that has fewest."""
+    """How many evaluators have scored all that they should, for the target that has fewest."""
     tables = [EvaluatorScores(bits).table for bits in evaluations.values()]
     return min((int(table["replicates"].max()) for table in tables if len(table)), default=0)
 
@@ -93,7 +93,7 @@ def _finished(evaluations: Mapping[str, EvaluatorBits]) -> int:
 def _over(finished: int, budget: float | None) -> str:
     """What to do where the time was over: the one account of it."""
     enough = finished >= LEAST_REPLICATES
-    least = "" if enough else f", and {LEAST_REPLICATES} are the least that can be tested: no evaluator judged"
+    least = "" if enough else f", and {LEAST_REPLICATES} are the least that can be tested: no evaluator has a score"
     longer = "" if budget is None else f" (`--budget {_minutes(budget, finished)}m` should do)"
     counted_ones = f"{finished} of {LEAST_REPLICATES} evaluators"
     return f"The time was over after {counted_ones}{least}. The same command with more time goes on{longer}."

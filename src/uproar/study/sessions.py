@@ -83,7 +83,7 @@ def _without_training(study: Study, store: str) -> list[str]:
     if left_out:
         listed = ", ".join(f"{name} ({count})" for name, count in left_out.items())
         warnings.warn(
-            f"Audits that would train networks (how many) are not asked: {listed}. Ask for them by name, e.g. "
+            f"Audits that would train networks (how many) are not run: {listed}. Ask for them by name, e.g. "
             f'uproar.audit(run, "{next(iter(left_out))}").',
             stacklevel=3,
         )
@@ -116,9 +116,9 @@ def run_to_end(
     budget: float | None = None,
     slurm: SlurmRequest | None = None,
 ) -> CompletedRun:
-    """Run a study and its audits and collect what they found; what the store has lost is made again and collected anew.
+    """Run a study and its audits and collect what they found; what the store has lost is computed again.
 
-    Collecting reads and verifies every result, so that it finds what is damaged, or was taken away since it was made.
+    Collecting reads and verifies every result, so that it finds what is damaged, or was removed since it was made.
     """
     began = time.perf_counter()
     progress = run_study(study, store, jobs, listen, ray, budget, slurm=slurm)

@@ -279,7 +279,7 @@ def _explainer(chain: Chain, subject: Subject) -> Any:
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images that are explained or judged, read before any network is made or trained for them."""
+    """Images that are explained or scored, read before any network is made or trained for them."""
 
     x: Tensor
     titles: list[str]
@@ -339,7 +339,7 @@ def images_of_files(
 ) -> ImageSet:
     """Images of the user's own, with those that the network was trained on where they are given (`train`).
 
-    `mixed` is a seed by which images come in an order drawn by lot; see `read_images`.
+    `mixed` is a seed by which images come in a random order; see `read_images`.
     """
     spec = ModelSpec.of(model)
     if weights is not None and not file_at(weights).is_file():
