@@ -3,6 +3,7 @@
 # make test-fast   a part of the tests
 # make test   create the environment, check style, types and layers, run all tests
 # make shapes   tests of what works on arrays, with shapes and types checked in every call
+# make board   test all metrics on networks whose use of the input is known (about an hour on one core)
 # make docs   build the documentation site into build/docs, offline once its tools are installed
 # make wheel-test   build wheel and source distribution, install each in a fresh environment, run the smoke tests
 # make notebooks   run the notebooks and store their outputs
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 # one OpenMP thread per process: several processes share the cores
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test test-fast shapes check bench docs notebooks wheel-test clean
+.PHONY: install demo test test-fast shapes check bench board docs notebooks wheel-test clean
 
 install: $(VENV)/.demo
 
@@ -47,6 +48,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/gradient_family.py
 	$(BIN)/python benchmarks/roar_vs_plain.py
 	$(BIN)/python benchmarks/start_up.py
+
+board: $(VENV)/.dev
+	$(BIN)/python tools/metric_board.py
 
 docs: $(VENV)/.docs
 	$(BIN)/codespell

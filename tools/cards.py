@@ -19,7 +19,7 @@ from uproar.guard import is_builtin
 from uproar.metrics.changes import Unchanged
 from uproar.metrics.registry import metrics
 from uproar.registry import Entry, Registry
-from uproar.results.recovery import recovery_words
+from uproar.results.board import card_words
 from uproar.types import KINDS
 
 FAMILIES = {
@@ -78,8 +78,8 @@ def metrics_page() -> str:
     """All metrics by subject, after those that train networks; those of released code have a page of their own."""
     head = (
         "# Metrics\n\nA metric gives one value per image, or NaN where it is not defined; NaNs are counted and left "
-        "out. *Changed images* are those shown to the network per image of 224² pixels. *Recovery* is that of "
-        "[known orders](../metric-board.md). [Variants](metric-variants.md) follow released code of others."
+        "out. *Changed images* are those shown to the network per image of 224² pixels. τ is that of [the "
+        "board](../board.md). [Variants](metric-variants.md) follow released code of others."
     )
     plain = [entry for entry in builtin(metrics) if ":" not in entry.name]
     return "\n\n".join([head, trained(":"), _cards(plain, subject_of, metric_card)])
@@ -147,18 +147,18 @@ def estimator_card(entry: Entry) -> str:
 
 
 def metric_card(entry: Entry) -> str:
-    """What a metric says, its direction and range, its cost and recovery, and what to beware of."""
+    """What a metric says, its direction and range, its cost, its place on the board, and what to beware of."""
     facts = entry.facts
     changes = set(facts["asks"](IMAGE, **entry.bind())) if facts["asks"] else set()
     shown = sum(not isinstance(change, Unchanged) for change in changes)
     better = "Higher" if facts["higher_is_better"] else "Lower"
-    recovery = recovery_words(entry.name)
+    order = card_words(entry.name)
     return _card(
         entry,
         f"{better} is better, from {_bound(facts['low'])} to {_bound(facts['high'])}",
         _code(facts["formula"]),
         f"Changed images: {shown}" if shown else "",
-        f"Recovery: {recovery}" if recovery else "",
+        f"τ with the [known order](../board.md): {order}" if order else "",
         f"Needs {facts['needs']}" if facts["needs"] else "",
         f"{' and '.join(facts['kinds']).capitalize()} only" if len(facts["kinds"]) < len(KINDS) else "",
         facts["paper"],

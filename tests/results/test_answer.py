@@ -13,10 +13,9 @@ import scipy.stats
 from uproar.errors import BadInput
 from uproar.results import evidence as evidence_module
 from uproar.results.answer import Answer, Cost
-from uproar.results.evidence import Evidence, checked, in_domain_share, kind_of_metric, kinds_that_matter
+from uproar.results.board import COLUMNS, PARTS, Card, card_of
+from uproar.results.evidence import Evidence, checked, in_domain_share, kind_of_metric
 from uproar.results.finding import Flag
-from uproar.results.quality import NetworkQuality
-from uproar.results.recovery import JudgeRecovery, trust
 from uproar.results.scores import Curves, Line
 from uproar.statistics.intervals import Interval, required_sample_size
 
@@ -52,14 +51,14 @@ def answered(*found: Evidence, **changes) -> Answer:
 
 @pytest.fixture
 def board(monkeypatch):
-    """The board as a test fills it, recovery by name; empty at first."""
+    """The board as a test fills it, τ by name; empty at first."""
     known: dict[str, float] = {}
 
-    def recovery(name, kinds):
-        value = known.get(name)
-        return None if value is None else JudgeRecovery(name, Interval(value, value - 0.1, value), {}, 0.0, 10.0, 0.5)
+    def card(name):
+        rows = [(name, part, part, known.get(name), known.get(name), 1.0, [], 5) for part in PARTS]
+        return Card(name, pd.DataFrame(rows, columns=[*COLUMNS])) if name in known else None
 
-    monkeypatch.setattr(evidence_module, "trust", recovery)
+    monkeypatch.setattr(evidence_module, "card_of", card)
     return known
 
 
@@ -81,24 +80,25 @@ def test_where_only_metrics_about_the_data_are_there_the_caveat_says_so():
     assert answer.lines[-1] == "Caveat: roar measures what the data allow, not what the network uses."
 
 
-def test_a_metric_that_recovers_known_orders_decides_before_one_that_does_not(board):
+def test_a_metric_that_the_board_trusts_decides_before_one_that_it_does_not(board):
     better, other = BASELINES | {"ig": 0.8, "lrp": 0.6}, BASELINES | {"ig": 0.6, "lrp": 0.8}
     pair = (measured(better, name="insertion", kind="filled"), measured(other, name="deletion", kind="filled"))
-    board |= {"insertion": 0.5, "deletion": 0.95}
+    board |= {"insertion": 0.4, "deletion": 0.95}
     assert answered(*pair).recommended == ("lrp",)
-    assert "insertion 0.50, deletion 0.95 (trusted)" in "".join(answered(*pair).details)
-    board |= {"deletion": 0.62}
-    assert (
-        answered(*pair).lines[-1] == "Caveat: insertion recovers known rankings with τ = 0.50 only (trusted from 0.8)."
+    details = "".join(answered(*pair).details)
+    assert "insertion: 0.40 by whole order, 0.40 by top k, not trusted; deletion: 0.95 by whole order" in details
+    board |= {"deletion": 0.42}
+    assert answered(*pair).lines[-1] == (
+        "Caveat: On 2 networks whose use of the input is known, insertion put 70% of the pairs of methods in the right "
+        "order (whole order; 70% by the top pixels; chance: 50%)."
     )
     board.clear()
-    assert answered(*pair).lines[-1].endswith("with these settings recovers known rankings has not been measured.")
+    assert answered(*pair).lines[-1].endswith("with these settings orders methods has not been measured.")
 
 
 def test_a_metric_inherits_no_trust_from_other_settings_of_its_name():
-    assert trust("road") is not None
-    assert trust("deletion(fill=uniform)") is None
-    assert trust("road(by=probability)") is None
+    assert card_of("deletion(fill=uniform)") is None
+    assert card_of("road(by=probability)") is None
 
 
 @pytest.mark.parametrize(("replicates", "decides"), [(4, False), (5, True)])
@@ -134,11 +134,6 @@ def test_a_network_that_fails_on_any_filled_image_says_nothing_by_filled_images(
     assert not answer.choice.deciding
     assert "accuracy is not kept when 3 % of the pixels are replaced at random" in answer.sentence
     assert in_domain_share([(0.0, 0.2), (0.5, 0.4), (1.0, 0.9)]) == 0.0, "a rising curve keeps nothing"
-
-
-def test_where_there_are_no_classes_no_mask_can_encode_one():
-    values = NetworkQuality(8, 1, float("nan"), None, kind="regression")
-    assert set(kinds_that_matter(None)) - set(kinds_that_matter(values)) == {"encoder", "encoding", "leak"}
 
 
 def test_metrics_that_only_describe_or_localise_recommend_nothing():

@@ -356,12 +356,3 @@ def test_what_maps_are_is_told_and_never_read_off_their_names(case):
     named = {"oracle": maps, "brightness": maps, "centre": maps}
     scores = scored(case, CHEAP[:1], maps=named, roles={"centre": "baseline"})
     assert scores.roles == {"oracle": "method", "brightness": "method", "centre": "baseline"}
-
-
-def test_metrics_that_the_board_does_not_trust_are_no_default():
-    from uproar.cli.score import DEFAULT_METRICS
-    from uproar.results.recovery import trust
-    from uproar.scoring import DEFAULT
-
-    assert DEFAULT == DEFAULT_METRICS
-    assert all(trust(metric).trusted for metric in DEFAULT)

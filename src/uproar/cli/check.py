@@ -1,9 +1,8 @@
-"""`uproar check`: does my estimator keep the contract, does my metric recover known orders? `uproar new`: a commented
+"""`uproar check`: does my estimator keep the contract, does my metric order methods rightly? `uproar new`: a commented
 file to begin from."""
 
 from __future__ import annotations
 
-import math
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -43,13 +42,13 @@ def check(
     model: Model = "cnn-small",
     task: Annotated[str | None, option("TASK", "Test metrics on backdoors planted in this")] = None,
     plugin: Plugins = None,
-    full: Annotated[bool, flag("--full", "Test metrics on all built-in tasks, not three", advanced=True)] = False,
+    full: Annotated[bool, flag("--full", "Test metrics on the whole board, five seeds", advanced=True)] = False,
     jobs: Annotated[int, advanced("N", "Processes", default="1")] = 1,
     out: Annotated[Path, advanced("FOLDER", "Results of metrics are kept here", default="runs/check")] = Path(
         "runs/check"
     ),
 ) -> int:
-    """Check an estimator's contract, or a metric on maps of known order.
+    """Check an estimator's contract, or a metric on networks whose use of the input is known.
 
     Exit code 1 if a clause of the contract is broken, or a metric ranks worse maps higher.
     """
@@ -60,11 +59,11 @@ def check(
     broken = [name for name, rows in clauses.items() if not all(row["holds"] for row in rows)]
     if estimators:
         add_to_json(clauses=[row for rows in clauses.values() for row in rows])
-    wrong = check_metrics(metrics, task, model, full, jobs, out) if metrics else []
+    files = [*(plugin or ()), *filter(is_file, what)]
+    wrong = check_metrics(metrics, files, task, model, full, jobs, out) if metrics else []
     if broken or wrong:
         print_next("correct it, then the same command again (docs/add-an-estimator.md, docs/add-a-metric.md)")
         return 1
-    files = [*(plugin or ()), *filter(is_file, what)]
     given = [word for file in files for word in ("--plugin", file)]
     compared = ",".join(dict.fromkeys([BASELINE, *estimators]))
     run = f"{command('run', *given, '--estimators', compared)} compares it with a random ranking" if estimators else ""
@@ -79,6 +78,7 @@ def named(what: list[str], only: str | None) -> tuple[list[str], list[str]]:
     from uproar.extend import declared_in
     from uproar.metrics.registry import metrics
     from uproar.protocols import PROTOCOLS
+    from uproar.study.spec import EVALUATORS
 
     estimators: list[str] = []
     measures: list[str] = []
@@ -90,7 +90,7 @@ def named(what: list[str], only: str | None) -> tuple[list[str], list[str]]:
                 raise BadInput(f"{name} declares {', '.join(others)}, but no estimator and no metric to check.")
             estimators += [each for each in declared["estimator"] if only in (None, each)]
             measures += [each for each in declared["metric"] if only in (None, each)]
-        elif name in PROTOCOLS or (":" not in name and parse(name).name in metrics):
+        elif name in {*PROTOCOLS, *EVALUATORS} or (":" not in name and parse(name).name in metrics):
             measures.append(name)
         else:
             estimators.append(name)
@@ -126,39 +126,34 @@ def check_estimator(name: str, model: str) -> list[dict[str, object]]:
     return rows
 
 
-def check_metrics(names: list[str], task: str | None, model: str, full: bool, jobs: int, out: Path) -> list[str]:
-    """Say how well metrics recover known orders; those that rank worse maps higher."""
-    from uproar.results.recovery import disagreements, judge_recoveries, trust
-    from uproar.study.check import recovery_table
-    from uproar.study.judge_suite import KNOWN, ORDERS, QUICK, SUITE, local_suite
+def check_metrics(
+    names: list[str], files: list[str], task: str | None, model: str, full: bool, jobs: int, out: Path
+) -> list[str]:
+    """Say how well metrics order methods whose right order is known; those that rank worse maps higher."""
+    from uproar.results.board import PARTS, cards
+    from uproar.study.board import OPTIMISED, board, networks
+    from uproar.study.check import quick_networks
 
-    suite = local_suite(task, model) if task is not None else SUITE if full else QUICK
-    orders = ORDERS if full else KNOWN
-    recoveries = recovery_table(names, suite, store=out / "store", orders=orders, jobs=jobs, say=note)
-    found = judge_recoveries(recoveries)
-    tasks = counted(recoveries["task"].nunique(), "task")
-    columns = ("metric", ">recovery", ">95 % CI", "trusted", "blind to", "rewards")
-    shown = table(f"recovery of known orders on {tasks}", *columns)
-    rows = []
-    for metric in found:
-        tau = metric.recovery
-        interval = f"{tau.low:.2f} … {tau.high:.2f}" if math.isfinite(tau.low) else "–"
-        trusted = "–" if metric.single else "yes" if metric.trusted else "no"
-        rewards = ["what is worse"] if metric.turned else metric.rewards
-        cells = ("wrong in sign" if metric.turned else trusted, ", ".join(metric.blind), ", ".join(rewards))
-        shown.add_row(metric.judge, f"{tau.value:.2f}", interval, *cells)
-        row = {"metric": metric.judge, **tau.as_row("recovery", with_n=True), "trusted": metric.trusted}
-        row |= {"wrong_in_sign": metric.turned, "images_needed": metric.needed, "trainings_needed": metric.replicates}
-        rows.append({**row, "blind_to": metric.blind, "rewards": metric.rewards, "by_kind": metric.by_kind})
+    which = [network for part in PARTS for network in networks(part)] if full else quick_networks(task, model)
+    optimised = OPTIMISED if full else OPTIMISED[:2]
+    rows = board(names, which, out / "store", 5 if full else 1, note, jobs=jobs, optimised=optimised, plugins=files)
+    columns = ("metric", ">τ whole order", ">τ top k", ">τ degraded", "fooled by")
+    shown = table(f"agreement with the known order on {counted(len(which), 'network')}", *columns)
+    found, facts = cards(rows), []
+    for card in found:
+        taus = {f"tau_{by}": card.tau(by).value for by in ("order", "top", "degraded")}
+        fooled = {**card.fooled_by(impostors=True), **card.fooled_by(impostors=False)}
+        shown.add_row(card.metric, *(f"{tau:.2f}" for tau in taus.values()), escape(", ".join(fooled) or "–"))
+        facts.append({"metric": card.metric, **taus, "reversed": card.reversed, "fooled_by": fooled})
     output.print(shown)
-    add_to_json(metrics=rows)
-    sentences = [metric.sentence for metric in found]
-    if task is not None and not found[0].single:
-        known = [board for metric in found if (board := trust(metric.judge)) is not None]
-        sentences += disagreements(found, known)
-    for sentence in sentences:
-        output.print(escape(sentence), soft_wrap=True, highlight=False)
-    return [metric.judge for metric in found if metric.turned]
+    add_to_json(metrics=facts)
+    for card in found:
+        doubts = ["it ranks worse maps higher: turn higher_is_better round"] if card.reversed else card.against
+        against = (
+            f"against {card.metric}: {'; '.join(doubts)}." if doubts else f"{card.metric}: nothing speaks against it."
+        )
+        output.print(escape(against[0].upper() + against[1:] if doubts else against), soft_wrap=True, highlight=False)
+    return [card.metric for card in found if card.reversed]
 
 
 STARTERS = Path(__file__).with_name("starters")

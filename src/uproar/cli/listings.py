@@ -24,7 +24,7 @@ from uproar.papers.exhibits import exhibits
 from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills
-from uproar.results.recovery import trust
+from uproar.results.board import card_of
 from uproar.study.spec import shipped_studies, summary
 from uproar.training.recipe import recipes
 
@@ -61,19 +61,19 @@ def tables_of(kind: str) -> list[Table]:
             parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
             rows.append([entry.name, " ".join(parts)])
     elif kind == "metrics":
-        columns = ["name", "better", "true to", "recovery", "what it is"]
+        columns = ["name", "better", "true to", "τ (order, top)", "what it is"]
         for entry in metrics.values():
             facts = entry.facts
             span = f"From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}."
             parts = [entry.summary, span, *([f"Needs {facts['needs']}."] if facts["needs"] else [])]
             parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
             better = "higher" if facts["higher_is_better"] else "lower"
-            rows.append([entry.name, better, facts.get("true_to", ""), _recovery(entry.name), " ".join(parts)])
+            rows.append([entry.name, better, facts.get("true_to", ""), _known_order(entry.name), " ".join(parts)])
     elif kind == "protocols":
-        columns = ["name", "what it does", "better is", "true to", "recovery"]
+        columns = ["name", "what it does", "better is", "true to", "τ (order, top)"]
         for protocol in PROTOCOLS.values():
             better = "higher accuracy" if protocol.higher_is_better else "lower accuracy"
-            rows.append([protocol.name, protocol.summary, better, protocol.true_to, _recovery(protocol.name)])
+            rows.append([protocol.name, protocol.summary, better, protocol.true_to, _known_order(protocol.name)])
     elif kind == "audits":
         columns = ["name", "question", "options"]
         for entry in audits.values():
@@ -110,10 +110,12 @@ def _options(entry: Entry) -> str:
     return ", ".join(parts)
 
 
-def _recovery(metric: str) -> str:
-    """How well a metric recovers known orders, with a mark where it is trusted."""
-    known = trust(metric)
-    return "–" if known is None else f"{known.recovery.value:.2f}{' ✓' * known.trusted}".replace("-", "−")
+def _known_order(metric: str) -> str:
+    """τ with the known order of methods, over the whole order and at the top, with a mark where it is trusted."""
+    card = card_of(metric)
+    if card is None:
+        return "–"
+    return f"{card.tau('order').value:.2f}, {card.tau('top').value:.2f}{' ✓' * card.trusted}".replace("-", "−")
 
 
 def listings_text() -> str:

@@ -90,13 +90,13 @@ def print_verdicts(results: Run) -> None:
 
 def print_metric_tables(scores: Scores, where: str = "") -> None:
     """A table per metric: every method, best first; values of methods that are not ranked in brackets."""
-    from uproar.results.recovery import recovery_words
+    from uproar.results.board import card_words
 
     failed = {metric for metric, control in scores.negative_controls.items() if control.state == "failed"}
     for metric, group in scores.table.groupby("metric", sort=False):
         higher = bool(group["higher_is_better"].iloc[0])
-        known = recovery_words(str(metric), interval=False)
-        trust = UNRELIABLE if metric in failed else f"; recovery {known}" * bool(known)
+        known = card_words(str(metric))
+        trust = UNRELIABLE if metric in failed else f"; τ {known}" * bool(known)
         shared = group["note"].iloc[0] if group["note"].nunique() == 1 else None
         columns = ("method", ">value", ">95 % CI", ">images", ">undefined", *(("note",) if shared is None else ()))
         shown = table(f"{metric}{where} ({'higher' if higher else 'lower'} is better{trust})", *columns)

@@ -347,7 +347,7 @@ GRID = 4
 PLACES = (4, 7, 13, 2)
 """The squares of the parts A, B, C, D, counted row by row."""
 
-RuleName = Literal["linear", "and", "or", "saturating"]
+RuleName = Literal["linear", "and", "or", "xor", "saturating"]
 
 
 @dataclass(frozen=True)
@@ -369,6 +369,7 @@ RULES: dict[str, Rule] = {
     "linear": Rule(3, lambda a, b, c: 2 * a + b - 2 * c > 0.5),
     "and": Rule(2, lambda a, b: a and b),
     "or": Rule(2, lambda a, b: a or b),
+    "xor": Rule(2, lambda a, b: a != b),
     "saturating": Rule(1, lambda a: a),
 }
 

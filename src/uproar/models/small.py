@@ -163,7 +163,12 @@ GAIN = 6.0
 _STEP: list[Unit] = [((4.0,), -1.0, 1.0), ((4.0,), -2.0, -1.0)]
 """0 up to a quarter, 1 from a half on: flat wherever a part is missing or there."""
 
-UNITS: dict[str, list[Unit]] = {"and": [((1, 1), -1, 1)], "or": [((1, 1), 0, 1), ((1, 1), -1, -1)], "saturating": _STEP}
+UNITS: dict[str, list[Unit]] = {
+    "and": [((1, 1), -1, 1)],
+    "or": [((1, 1), 0, 1), ((1, 1), -1, -1)],
+    "xor": [((1, -1), 0, 1), ((-1, 1), 0, 1)],
+    "saturating": _STEP,
+}
 LINEAR = (2.0, 1.0, -2.0)
 
 

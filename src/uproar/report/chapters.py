@@ -36,12 +36,12 @@ from uproar.report.study_figures import (
     verdict_figure,
 )
 from uproar.results.answer import Answer
+from uproar.results.board import card_words
 from uproar.results.claim_outcome import tally
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.evidence import Evidence
 from uproar.results.finding import Finding
 from uproar.results.quality import Prediction
-from uproar.results.recovery import recovery_words
 from uproar.results.scores import Scores
 from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
@@ -299,7 +299,7 @@ def guide_table(scores: Scores) -> Table:
             "better": "higher" if higher else "lower",
             "range": f"{low} to {high}",
             "measures": QUESTIONS.get(facts.get("true_to", ""), NOTHING),
-            "agreement with known orders": "" if facts.get("describes") else recovery_words(str(metric)) or NOTHING,
+            "τ with the known order": "" if facts.get("describes") else card_words(str(metric)) or NOTHING,
             "random maps get": facts.get("chance") or NOTHING,
             "beware": facts.get("biases") or NOTHING,
         }

@@ -9,7 +9,7 @@ The rule (`recommend`):
 
 1. Metrics that are not reliable here take no part (`results/evidence.py` says why). The question is what *the network*
    uses: metrics about the network decide, those about the data only where there is no other. Of these the ones that
-   were measured to recover known orders decide, if any; of these the first kind (`KINDS`).
+   the board trusts decide, if any (docs/board.md); of these the first kind (`KINDS`).
 2. A method qualifies where a deciding metric finds it significantly better than every model-free baseline, and none
    finds a baseline significantly better. Where `random` is the only baseline nothing is recommended.
 3. Recommended are the best of these and all others that qualify and are not significantly different from it.
@@ -32,10 +32,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from uproar.results.evidence import Evidence, Question, checked, facts_of, kinds_that_matter
+from uproar.results.evidence import Evidence, Question, checked, facts_of
 from uproar.results.finding import Flag, FlagKind
 from uproar.results.html import block
-from uproar.results.recovery import LEAST, LEAST_LOW
 from uproar.statistics.design import BASELINE, MODEL_FREE
 from uproar.statistics.intervals import required_sample_size
 from uproar.wording import series
@@ -208,7 +207,7 @@ def answer_of(
     model: str = "",
 ) -> Answer:
     """The recommendation from what the metrics say; `scores` are metrics without retraining, and checks."""
-    metrics = checked(evidence, kinds_that_matter(quality))
+    metrics = checked(evidence)
     warnings: dict[str, dict[str, Flag]] = {}
     measured, sentences = [], []
     for one in scores:
@@ -378,11 +377,8 @@ def caveat_of(answer: Answer) -> str:
     if any(metric.trusted for metric in answer.choice.deciding):
         return ""
     if first.board is None:
-        return f"Caveat: whether {first.label} with these settings recovers known rankings has not been measured."
-    return (
-        f"Caveat: {first.label} recovers known rankings with τ = {first.board.recovery.value:.2f} only "
-        f"(trusted from {LEAST:g})."
-    )
+        return f"Caveat: how well {first.label} with these settings orders methods has not been measured."
+    return f"Caveat: {first.board.believe(first.label)}"
 
 
 def details_of(answer: Answer) -> tuple[str, ...]:
@@ -396,13 +392,9 @@ def details_of(answer: Answer) -> tuple[str, ...]:
             f"Decided by {series([metric.label for metric in choice.deciding])} ({first.basis}): "
             f"{QUESTIONS[first.question]}. Model-free baselines: {quoted(baselines, 5)}."
         )
-    recoveries = []
-    for metric in reliable:
-        value = "not measured" if metric.board is None else f"{metric.board.recovery.value:.2f}"
-        recoveries.append(f"{metric.label} {value}{' (trusted)' * metric.trusted}")
-    if recoveries:
-        rule = f"Kendall's τ; trusted from {LEAST:g} with the interval above {LEAST_LOW:g}"
-        lines.append(f"Recovery of known rankings ({rule}): {', '.join(recoveries)}.")
+    measured = [f"{one.label}: {'not measured' if one.board is None else one.board.words}" for one in reliable]
+    if measured:
+        lines.append(f"Kendall's τ with the known order of methods (docs/board.md): {'; '.join(measured)}.")
 
     if choice.best:
         best, parts = choice.qualified[0], []

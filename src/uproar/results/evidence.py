@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,7 +24,7 @@ import pandas as pd
 from uproar.errors import UproarError
 from uproar.expression import parse
 from uproar.metrics.registry import family_of, metrics
-from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
+from uproar.results.board import Card, card_of
 from uproar.statistics.comparisons import against_baselines, corrected, margins
 from uproar.statistics.design import ALPHA, BASELINE, LEAST_REPLICATES
 from uproar.statistics.intervals import Interval
@@ -32,7 +32,6 @@ from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.results.evaluator import EvaluatorScores
-    from uproar.results.quality import NetworkQuality
     from uproar.results.scores import Curves, Scores
     from uproar.results.study import StudyView
 
@@ -144,8 +143,8 @@ class Evidence:
     """Share of pixels filled in random order and what the network's answer is then, where the metric has it."""
     unreliable: str = ""
     """Why it is not reliable here; empty where it takes part in the recommendation."""
-    board: JudgeRecovery | None = None
-    """How well it recovers known orders with exactly these settings; None where nobody has measured that."""
+    board: Card | None = None
+    """What the board says of it with exactly these settings; None where nobody has measured that."""
     lost: Mapping[str, Interval] = field(default_factory=dict)
     """Of an evaluator: the share of what it knows that is lost with the pixels that a method ranks first."""
     excess: Mapping[str, float] = field(default_factory=dict)
@@ -153,7 +152,7 @@ class Evidence:
 
     @property
     def trusted(self) -> bool:
-        """Whether it was measured to recover known orders."""
+        """Whether the board trusts it."""
         return self.board is not None and self.board.trusted
 
     @property
@@ -321,24 +320,15 @@ def _random_curve(curves: Curves | None, facts: Mapping[str, Any]) -> tuple[tupl
 # which are reliable here
 
 
-def checked(evidence: Sequence[Evidence], kinds: Iterable[str] = MATTER) -> tuple[Evidence, ...]:
-    """The metrics that recommend in the order of KINDS, each with why it is not reliable here, and the board's number.
-
-    `kinds` are the degradations that matter here, by which the board's numbers are taken.
-    """
+def checked(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """The metrics that recommend in the order of KINDS, each with why it is not reliable here, and its card."""
     evidence = [one for one in evidence if one.kind is not None]
-    kinds, often, complete = tuple(kinds), Counter(one.label for one in evidence), []
+    often, complete = Counter(one.label for one in evidence), []
     for one in evidence:
         label = one.label if often[one.label] == 1 else one.name
         why = _contradicted(one, evidence) or _why_unreliable(one)
-        complete.append(replace(one, label=label, unreliable=why, board=trust(one.name, kinds)))
+        complete.append(replace(one, label=label, unreliable=why, board=card_of(one.name)))
     return tuple(sorted(complete, key=lambda one: KINDS.index(one.kind or "retrained")))
-
-
-def kinds_that_matter(quality: NetworkQuality | None) -> tuple[str, ...]:
-    """The degradations that matter for a network: where there are no classes, no mask can tell one."""
-    by_class = quality is None or quality.kind == "softmax"
-    return tuple(kind for kind in MATTER if by_class or kind not in OF_CLASSES)
 
 
 def _why_unreliable(one: Evidence) -> str:

@@ -60,6 +60,8 @@ CHECKED = 32
 """Images of which the checks are made."""
 REACH = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 """Shares of random pixels filled to see how many the network bears to lose."""
+REACHES = (0.1, 0.3, 0.5)
+"""Shares up to which pixels are filled: the largest that the network bears; the board has all three."""
 POINTS = 17
 """Points of a judging curve that every image is shown at, of which the first is the image as it is."""
 FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
@@ -194,10 +196,8 @@ class Chooser:
                 f"The network's accuracy is not kept when {100 * reach:.0f} % of the pixels are replaced at random: "
                 "what it predicts for changed images says little of any map."
             )
-        last = max(reach, IN_DOMAIN)
-        fractions = ", ".join(f"{share:.3g}" for share in np.linspace(0, last, POINTS))
-        filled = [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
-        return [*filled, *self._fine_tuned_judges()]
+        last = max(level for level in REACHES if level <= max(reach, IN_DOMAIN))
+        return [*filled_metrics(last), *self._fine_tuned_judges()]
 
     def _fine_tuned_judges(self) -> list[str]:
         """The judges whose copies of the network are fine-tuned in half of the time that is left."""
@@ -394,6 +394,12 @@ def _fine_tuner(train: Split, mean: Tensor, seed: int) -> Any:
 
     kept = KeptInMemory()  # every round asks for the same copies
     return lambda model: FineTunedCopies(model, changed_images(train), train.labels, mean, seed, kept)
+
+
+def filled_metrics(last: float) -> list[str]:
+    """The metrics that need no training, up to a share of the pixels."""
+    fractions = ", ".join(f"{share:.3g}" for share in np.linspace(0, last, POINTS))
+    return [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
 
 
 def first_images(subject: Subject, n: int) -> Subject:
