@@ -381,11 +381,20 @@ def _images(view: StudyView) -> Images | None:
             shown = f"{declared.label}: {percent(fraction, 0)} {declared.fraction_means}"
             tiles.setdefault(shown, {})[name] = pixels
         if tiles:
-            label = clean(picture.title.partition(": ")[2])
-            answer = _right(label, picture.predicted)
-            rows.append(ImageRow(clean(picture.caption), picture.image, tiles, {}, label, answer))
+            answer, found = _right(picture.label, picture.predicted), _found_on(view, picture.row)
+            rows.append(ImageRow(clean(picture.caption), picture.image, tiles, found, clean(picture.label), answer))
     names = {name for row in rows for by_method in row.tiles.values() for name in by_method}
     return _browser(view.answer, sorted(names), rows) if rows else None
+
+
+def _found_on(view: StudyView, row: int | None) -> dict[str, dict[str, float]]:
+    """What each method finds on one test image by the evaluator of the network's answers, mean over the runs."""
+    scores = view.evaluators.get("answer")
+    if scores is None or row is None:
+        return {}
+    images = {name: scores.axes(values)[1] == row for name, values in scores.measurements.items()}
+    values = {name: values.by_image.ravel()[images[name]] for name, values in scores.measurements.items()}
+    return {"evaluator": {name: float(np.nanmean(bits)) for name, bits in values.items() if np.isfinite(bits).any()}}
 
 
 def _from_zero(values: np.ndarray) -> np.ndarray:

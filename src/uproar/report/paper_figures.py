@@ -40,6 +40,9 @@ from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval
 
+SHOWN = 4
+"""Images that a figure of maps shows."""
+
 
 @dataclass(frozen=True)
 class ComparisonTable:
@@ -239,7 +242,7 @@ def map_pictures(source: FigureSource, names: Mapping[str, str]) -> Pictures:
             tuple(Tile(map_colours(scaled_map(picture.maps[name]))) for name in labels),
             picture.image,
         )
-        for picture in source.view.pictures
+        for picture in source.view.pictures[:SHOWN]
         if set(labels) <= set(picture.maps)
     ]
     if not rows or not labels:

@@ -101,8 +101,6 @@ def curve_figures(view: StudyView, by_name: Styles) -> list[Figure]:
         chart = Chart("", series, x_label(view, name), words, limits, level=chance, level_label="chance")
         better = "The higher" if protocols[name].higher_is_better else "The lower"
         reading = f"{better} the line, the better. " if protocols[name].judges else ""
-        if protocols[name].test.of == "shifted":
-            reading = "The control: the same masks at another place. "
         reading += f"Dashed: random ranking. Bands: {LEVEL} CI of the mean."
         title = f"{protocols[name].label}: {x_label(view, name)}"
         figures.append(Figure((chart,), 3, f"{_stem(view, name)}-curves", title, reading, name))

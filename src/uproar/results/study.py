@@ -145,6 +145,10 @@ class Picture:
     """The changed image by (protocol, estimator, fraction)."""
     predicted: Prediction | None = None
     """What the replicate's base network says of the image."""
+    row: int | None = None
+    """Of the test split."""
+    label: str = ""
+    """Its class, where the task has classes."""
 
     @property
     def caption(self) -> str:

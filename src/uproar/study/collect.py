@@ -255,8 +255,8 @@ def _repeated(names: list[str], sizes: list[int]) -> pd.Categorical:
     return pd.Categorical.from_codes(codes, known)
 
 
-PICTURES = 4
-"""Test images shown in a report, each of another class."""
+PICTURES, CHANGED = 12, 4
+"""Test images shown in a report, first one of each class, then wrong ones; and how many of them as they are changed."""
 
 
 def collect(
@@ -494,14 +494,21 @@ def _score_note(task: Task) -> list[str]:
 
 
 def _pictures(reading: Reading) -> list[Picture]:
-    """The first test images of different classes, as every estimator and fraction of the first seed leaves them."""
-    labels, classes = reading.task.test.labels.tolist(), reading.task.kind == "softmax"
-    firsts = [labels.index(k) for k in sorted(set(labels))[:PICTURES]] if classes else range(min(PICTURES, len(labels)))
-    seed = reading.study.seeds[0]
-    rankings = {chain.name: reading.ranking(chain, seed) for chain in reading.study.chains if _applies(reading, chain)}
+    """Test images of the first seed with all maps; the first of them as every estimator and fraction leaves them."""
+    study, seed = reading.study, reading.study.seeds[0]
+    chains = study.judged_chains if study.metrics or study.evaluator_targets else study.chains
+    rankings = {chain.name: reading.ranking(chain, seed) for chain in chains if _applies(reading, chain)}
     if not any(isinstance(ranking, StoredRanking) for ranking in rankings.values()):
         return []  # nothing was explained: perhaps the images cannot be read
-    return [picture for row in firsts if (picture := _picture(reading, row, rankings)) is not None]
+    labels, item = reading.task.test.labels, reading.base_model(seed)
+    rows = list(range(len(labels)))
+    if reading.task.kind == "softmax":
+        answers = np.zeros((0, 0)) if item is None else item.arrays[ANSWERS]
+        wrong = np.flatnonzero(answers.argmax(1) != labels.numpy()).tolist() if answers.shape[1] > 1 else []
+        firsts = [labels.tolist().index(k) for k in sorted(set(labels.tolist()))]
+        rows = list(dict.fromkeys([*firsts[: PICTURES - 2], *wrong, *firsts]))
+    pictures = (_picture(reading, row, rankings, place < CHANGED) for place, row in enumerate(rows[:PICTURES]))
+    return [picture for picture in pictures if picture is not None]
 
 
 def _applies(reading: Reading, chain: Chain) -> bool:
@@ -509,7 +516,7 @@ def _applies(reading: Reading, chain: Chain) -> bool:
 
 
 def _picture(
-    reading: Reading, row: int, rankings: Mapping[str, StoredRanking | DirectRemoval | None]
+    reading: Reading, row: int, rankings: Mapping[str, StoredRanking | DirectRemoval | None], with_changes: bool
 ) -> Picture | None:
     study, setting, test, seed = reading.study, reading.setting, reading.task.test, reading.study.seeds[0]
     x, number = test.read(slice(row, row + 1)), torch.tensor([row])
@@ -521,7 +528,7 @@ def _picture(
         if ranking is None:
             continue
         with contextlib.suppress(Absent, Damaged, *CODE_ERRORS):  # a fill of the user: its cells say why
-            for protocol, fraction in ((p, t) for p in families.values() for t in study.fractions):
+            for protocol, fraction in ((p, t) for p in families.values() for t in study.fractions if with_changes):
                 shown = protocol.change(x, ranking.important(fraction, number), study.fill, around)[0]
                 changed[protocol.name, name, fraction] = _bytes(shown)
         if isinstance(ranking, StoredRanking):
@@ -537,7 +544,8 @@ def _picture(
         read = logits_of(torch.from_numpy(scores.astype(np.float32)), output).numpy()
         names = reading.task.classes if not output.single else ("no", *reading.task.classes)
         predicted = next(iter(predictions_of(read, np.zeros(len(read), int), output, names)), None)
-    return Picture(*setting.place, title, _bytes(x[0]), maps, changed, predicted)
+    label = title_of(reading.task, test.labels[row]) if reading.task.kind == "softmax" else ""
+    return Picture(*setting.place, title, _bytes(x[0]), maps, changed, predicted, row, label)
 
 
 def _bytes(image: torch.Tensor) -> np.ndarray:
