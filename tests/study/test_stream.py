@@ -289,4 +289,5 @@ def test_photos_of_few_of_the_classes_are_judged_and_pictured(tmp_path, monkeypa
     }
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert set(results.cells["status"]) == {"done"}
-    assert len(results.pictures) == 2  # one of each class that is there
+    labels = [picture.label for picture in results.pictures]
+    assert len(set(labels)) == len(set(labels[:2])) == 2  # first one of each class that is there
