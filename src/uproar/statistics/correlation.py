@@ -92,10 +92,8 @@ def _resampled(values: Numbers, ranked: bool) -> tuple[Numbers, Numbers]:
 def _spread(correlations: Numbers, others: Numbers) -> Numbers:
     """Standard deviation over the methods, the second axis, that both have; of at least three."""
     both = np.isfinite(correlations) & np.isfinite(others)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(both, correlations, 0.0).sum(1, keepdims=True) / both.sum(1, keepdims=True)
-        squares = np.where(both, (correlations - mean) ** 2, 0.0).sum(1)
-        return np.where(both.sum(1) >= FEW, np.sqrt(squares / (both.sum(1) - 1)), np.nan)
+    spread = np.ma.masked_array(correlations, ~both).std(1, ddof=1).filled(np.nan)
+    return np.where(both.sum(1) >= FEW, spread, np.nan)
 
 
 def line_interval(x: Numbers, y: Numbers) -> Interval:

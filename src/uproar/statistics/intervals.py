@@ -58,7 +58,7 @@ class Interval:
     limits: Limits = UNLIMITED
     """The range of what is estimated: the ends are cut at it."""
     error: float = math.nan
-    """The standard error, where it does not follow from the ends because these were cut."""
+    """The standard error; NaN where it follows from the ends."""
     wilson: bool = False
     """Whether it is Wilson's interval of a share of n."""
 
@@ -75,11 +75,7 @@ class Interval:
     @property
     def standard_error(self) -> float:
         """The standard error; of an interval without degrees of freedom that of a normal one with these ends."""
-        return self.error if math.isfinite(self.error) else self.half_width / float(t_quantile(self._df, self.level))
-
-    @property
-    def _df(self) -> float:
-        return math.inf if math.isnan(self.df) else self.df
+        return self.error if math.isfinite(self.error) else self.half_width / float(t_quantile(self.df, self.level))
 
     def p_against(self, bound: float) -> float:
         """Two-sided p of "the value is `bound`"."""
@@ -88,7 +84,7 @@ class Interval:
         error = math.sqrt(max(bound * (1 - bound), 0) / self.n) if self.wilson else self.standard_error
         if self.value == bound or not error > 0:
             return float(self.value == bound)
-        return float(two_sided_p(self.value - bound, error, self._df))
+        return float(2 * scipy.special.stdtr(np.nan_to_num(self.df, nan=np.inf), -abs(self.value - bound) / error))
 
     def at_level(self, level: float) -> Interval:
         """The same estimate with its interval at another confidence level.
@@ -101,7 +97,7 @@ class Interval:
         if self.wilson:
             return replace(share_interval(self.value, self.n, level), replicates=self.replicates)
         error = self.standard_error
-        half = error * float(t_quantile(self._df, level))
+        half = error * float(t_quantile(self.df, level))
         low, high = np.clip((self.value - half, self.value + half), *self.limits)
         return replace(self, low=float(low), high=float(high), level=level, error=error)
 
@@ -153,11 +149,6 @@ class Measurements:
             return Measurements(by_image)
         return Measurements(by_image, self.statistic - other.statistic, self.resampled - other.resampled)
 
-    @property
-    def by_replicate(self) -> Numbers:
-        """(replicates,): the metric's number of each replicate."""
-        return nanmean(self.by_image, 1) if self.statistic is None else self.statistic
-
     def interval(self, limits: Limits = UNLIMITED) -> Interval:
         """The mean over replicates with an interval that allows for other replicates and other images.
 
@@ -165,29 +156,26 @@ class Measurements:
         `limits` are the range of the metric. A share of the images (0/1 values) of one network, or one that does not
         vary between networks, has Wilson's interval.
         """
-        numbers = self.by_replicate
-        numbers = numbers[np.isfinite(numbers)]
+        numbers = nanmean(self.by_image, 1) if self.statistic is None else self.statistic
+        numbers, images = numbers[np.isfinite(numbers)], nanmean(self.by_image, 0)
+        images = images[np.isfinite(images)]
+        n, binary = len(images), limits == SHARES and set(np.unique(images)) <= {0.0, 1.0}
         if self.statistic is not None and self.resampled is not None:
             drawn = self.resampled[np.isfinite(self.statistic)]
             interval = resampled_interval(numbers, drawn, self.by_image.shape[1])
-            return interval.clipped(*limits) if limits != UNLIMITED else interval
-        by_image = nanmean(self.by_image, 0)
-        by_image = by_image[np.isfinite(by_image)]
-        n, binary = len(by_image), limits == SHARES and set(np.unique(by_image)) <= {0.0, 1.0}
-        if binary and n and (len(numbers) == 1 or np.ptp(by_image) == 0):
-            return replace(share_interval(float(by_image.mean()), n), replicates=len(numbers))
-        variance = float(by_image.var(ddof=1) / n) if n > 1 else math.nan
-        interval = replicated_interval(numbers, variance, n)
+        elif binary and n and (len(numbers) == 1 or np.ptp(images) == 0):
+            return replace(share_interval(float(images.mean()), n), replicates=len(numbers))
+        else:
+            interval = replicated_interval(numbers, float(images.var(ddof=1) / n) if n > 1 else math.nan, n)
         return interval.clipped(*limits) if limits != UNLIMITED else interval
 
 
-def t_interval(value: float, error: float, df: float, n: int, replicates: int | None = None) -> Interval:
+def t_interval(value: float, error: float, df: float, n: int, replicates: int) -> Interval:
     """Student's interval of a value, from its standard error; NaN ends and p without one."""
-    replicates = n if replicates is None else replicates
     if not error > 0:
-        return Interval(float(value), n=n, replicates=replicates)
-    half, p = float(t_quantile(df) * error), float(two_sided_p(value, error, df))
-    return Interval(float(value), float(value) - half, float(value) + half, n, replicates, float(df), p)
+        return Interval(value, n=n, replicates=replicates)
+    half, p = float(t_quantile(df) * error), float(2 * scipy.special.stdtr(df, -abs(value) / error))
+    return Interval(value, value - half, value + half, n, replicates, float(df), p, error=error)
 
 
 def share_interval(share: float, n: int, level: float = LEVEL) -> Interval:
@@ -215,7 +203,7 @@ def mean_interval(values: ArrayLike, exact: bool = False) -> Interval:
     finite = finite[np.isfinite(finite)]
     n, mean = len(finite), float(finite.mean()) if len(finite) else math.nan
     if n > 1 and finite.std() > ROUNDING * np.abs(finite).max():
-        return t_interval(mean, float(finite.std(ddof=1) / math.sqrt(n)), n - 1, n)
+        return t_interval(mean, float(finite.std(ddof=1) / math.sqrt(n)), n - 1, n, n)
     return Interval(mean, mean, mean, n, n) if n > 1 and exact else Interval(mean, n=n, replicates=n)
 
 
@@ -279,16 +267,9 @@ def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: Array
 
 
 def t_quantile(df: ArrayLike, level: float = LEVEL) -> Numbers:
-    """Half width, in standard errors, of a two-sided t-interval; NaN without degrees of freedom."""
-    freedom = np.where(np.asarray(df) > 0, df, np.nan)
+    """Half width, in standard errors, of a two-sided t-interval; of a normal one for NaN, NaN for no freedom."""
+    freedom = np.where(np.isnan(df), np.inf, np.where(np.asarray(df) > 0, df, np.nan))
     return np.asarray(-scipy.special.stdtrit(freedom, (1 - level) / 2))
-
-
-def two_sided_p(difference: ArrayLike, error: ArrayLike, df: ArrayLike) -> Numbers:
-    """Two-sided p of a t-test; NaN without a standard error or degrees of freedom."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.abs(difference) / np.asarray(error, dtype=float)
-    return np.asarray(2 * scipy.special.stdtr(np.where(np.asarray(df) > 0, df, np.nan), -t))
 
 
 def detectable(error: ArrayLike, df: ArrayLike, tests: int = 1, alpha: float = ALPHA, power: float = POWER) -> Numbers:
