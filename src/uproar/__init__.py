@@ -28,10 +28,9 @@ if _CHECKING:
     from uproar.metrics.registry import metric
     from uproar.models.normalise import preprocessed
     from uproar.report.mapsheet import show
-    from uproar.results.difference import compare
     from uproar.scoring import Curve, curve, score
     from uproar.study.check import check
-    from uproar.study.choose import choose
+    from uproar.study.choose import choose, compare
     from uproar.study.collected import Run
     from uproar.study.sessions import (
         audit,
@@ -59,7 +58,7 @@ _load = _lazy_names(
         "build": "uproar.api",
         "check": "uproar.study.check",
         "choose": "uproar.study.choose",
-        "compare": "uproar.results.difference",
+        "compare": "uproar.study.choose",
         "curve": "uproar.scoring",
         "direct": "uproar.estimators",
         "estimator": "uproar.estimators",

@@ -22,6 +22,7 @@ from uproar.estimators import (
     register_function,
     require_maps,
 )
+from uproar.estimators.adapters import captum_object
 from uproar.estimators.chain import Chain, Channels, Sign
 from uproar.estimators.explain import BATCH, check_kind, output_for
 from uproar.estimators.layers import chosen_layers, layer_candidates
@@ -273,14 +274,23 @@ def fill(
 
 def chain_of(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:
     """The chain of an estimator by name, or of a function, which is declared under its name."""
-    if isinstance(estimator, str):
-        return read_chain(estimator, sign, channels)
-    name = getattr(estimator, "__name__", "")
-    if not name.isidentifier():
-        raise BadInput("An estimator given as a function needs a name: use def, not lambda.")
-    if name not in estimators or estimators[name].function is not estimator:
-        register_function(name, estimator)
+    name = estimator if isinstance(estimator, str) else declared_method(estimator)
     return read_chain(name, sign, channels)
+
+
+def declared_method(method: Any, name: str = "", model: nn.Module | None = None) -> str:
+    """The name under which a function, or an Attribution object of Captum that was made for `model`, is declared."""
+    if hasattr(method, "attribute"):
+        name = name or type(method).__name__
+        method = captum_object(method, model)
+    name = name or getattr(method, "__name__", "")
+    if not callable(method) or not name.isidentifier():
+        raise BadInput(
+            f"A method is a name, a function with a name (def, or {{'mine': function}}), or maps, not {method!r}."
+        )
+    if name not in estimators or estimators[name].function is not method:
+        register_function(name, method)
+    return name
 
 
 def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Labels:

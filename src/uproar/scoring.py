@@ -310,7 +310,7 @@ class _Inputs:
 def _evaluated(calls: Sequence[Call], inputs: _Inputs, listen: Listener) -> dict[str, MethodResponses]:
     """What every metric says of every image, by method."""
     h, w = inputs.x.shape[2:]
-    step = max(1, min(TOGETHER, TOGETHER * LARGE // (h * w)))
+    step = max(8, min(TOGETHER, TOGETHER * LARGE // (h * w)))
     return evaluate_methods(
         dict.fromkeys(inputs.maps, calls),
         [[method] for method in inputs.maps],

@@ -92,11 +92,11 @@ def test_ready_maps_and_functions_are_methods_whatever_they_are_called(images):
     right = torch.zeros(len(x), *x.shape[2:])
     right[:, *PATCH] = 1
     maps = {"oracle": right, "brightness": x.mean(1), "random": torch.rand(right.shape)}
-    answer = uproar.choose(PatchNetwork(), x, y, methods=[rows_from_above], maps=maps)
+    answer = uproar.choose(PatchNetwork(), x, y, methods=[rows_from_above, maps])
     assert set(answer.methods) == {"oracle", "brightness", "random", "rows_from_above"}
     assert answer.recommended == ("oracle",), answer.sentence
     with pytest.raises(BadShape, match="'mine'"):
-        uproar.choose(PatchNetwork(), x, y, maps={"mine": right[:1]})
+        uproar.choose(PatchNetwork(), x, y, methods={"mine": right[:1]})
 
 
 def test_the_method_that_finds_what_the_network_uses_is_recommended_and_random_never(images, own_methods):
@@ -135,22 +135,20 @@ def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_pat
     (lead,) = re.findall(r"<h1>(.*?)</h1>", page)
     assert sentence.startswith(re.sub("</?code>", "`", lead)) and "<code>sq(grad)</code>" in lead
     assert uproar.open(tmp_path).answer.sentence == read_scores(tmp_path).answer.sentence == sentence
-    assert '<section id="images">' in page and '<section id="cost">' in page
 
 
 def test_every_planned_look_spends_an_equal_share_of_the_error_rate(images, tmp_path):
     x, y = images
     subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
-    counts = interim_image_counts(len(x), 64)
-    assert counts == (64, 120) and all(b <= TIMES * a for a, b in zip(counts, counts[1:], strict=False))
+    counts = interim_image_counts(len(x), 16)
+    assert counts == (16, 64, 120) and all(b <= TIMES * a for a, b in zip(counts, counts[1:], strict=False))
     scores = Chooser(subject, ["sq(grad)", "grad"], Store(tmp_path)).scores()
     pairs = scores.comparisons[scores.comparisons["ranked"]]
     assert (pairs["side"].eq(1) == (pairs["p_holm"] <= ALPHA)).all() and pairs["side"].any(), "words and p agree"
-    assert set(pairs["analyses"]) == {2}
+    assert set(pairs["analyses"]) == {3}
     for _, own in pairs.groupby("metric"):
-        assert np.allclose(own["p_holm"], np.minimum(1, 2 * decide(own)["p_holm"]))
-    assert "and for 2 planned analyses" in write_scores(scores, tmp_path).read_text()
-    assert {metric.alpha for metric in scores.answer.metrics} == {ALPHA / 2}
+        assert np.allclose(own["p_holm"], np.minimum(1, 3 * decide(own)["p_holm"]))
+    assert {metric.alpha for metric in scores.answer.metrics} == {ALPHA / 3}
 
 
 def test_looking_often_at_methods_that_are_equal_errs_no_more_often_than_once():
@@ -219,19 +217,15 @@ def chosen_within(seconds, images, tmp_path, clock, methods=("quick", "middling"
     return chooser, chooser.scores()
 
 
-@pytest.mark.parametrize("budget", [30.0, 60.0, 120.0, 600.0])
+@pytest.mark.parametrize("budget", [30.0, 120.0, 600.0])
 @pytest.mark.parametrize("load", [1.0, 2.0])
-def test_a_budget_is_kept_and_what_is_too_slow_is_left_out_before_it_is_tried(images, tmp_path, slow, budget, load):
+def test_a_budget_is_kept_and_only_what_does_not_fit_into_it_is_left_out(images, tmp_path, slow, budget, load):
+    """16 images take 15 s for the first method with five baselines, 5 s more for the second, 66 s for the third."""
     slow.load = load
-    try:
-        chooser, scores = chosen_within(budget, images, tmp_path, slow)
-    except BadInput as error:
-        assert "Nothing can be said within" in str(error) and budget / load < 30
-        assert slow.now - 100 <= budget, "nothing began that would not end in time"
-        return
+    chooser, scores = chosen_within(budget, images, tmp_path, slow)
     assert chooser.spent <= 1.1 * budget
     assert "quick" in scores.maps
-    assert ("endless" in scores.left_out) == (budget < 600 or load > 1)
+    assert ("endless" in scores.left_out) == (budget < 120 * load)
     if "endless" in scores.left_out:
         assert "s per image are too many for what was left of" in scores.left_out["endless"]
 
@@ -244,12 +238,10 @@ def test_more_time_judges_more_images(images, tmp_path, slow):
     assert counts == sorted(counts) and counts[0] < counts[-1]
 
 
-def test_a_round_that_would_not_fit_is_not_begun_and_that_is_said(images, tmp_path, slow):
-    """64 images by a method and five baselines take 40 s, all 240 would take 150 s."""
-    chooser, scores = chosen_within(120.0, images, tmp_path, slow, ["quick"])
-    assert scores.answer.metrics[0].images == 64
-    (said,) = [text for text in scores.notices if text.startswith("Stopped after 64 of 240 images: the next round")]
-    assert "would take about 2 min" in said and chooser.spent < 120
+def test_the_whole_budget_is_used_and_a_round_that_does_not_fit_is_cut(images, tmp_path, slow):
+    chooser, scores = chosen_within(300.0, images, tmp_path, slow, ["middling", "endless"])
+    assert 16 < scores.answer.metrics[0].images < 64
+    assert not scores.left_out and 180 < chooser.spent < 330
 
 
 def test_a_budget_that_is_too_short_says_how_long_it_takes_at_least(images, tmp_path, slow):
@@ -263,7 +255,7 @@ def test_methods_that_there_is_no_time_to_check_are_named(images, tmp_path, slow
     x, y = images
     subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
 
-    def tell(text):
+    def tell(text, left):
         slow.now += 1000.0 if text.startswith("checking") else 0.0
 
     methods = ["quick", "middling"]
@@ -272,10 +264,52 @@ def test_methods_that_there_is_no_time_to_check_are_named(images, tmp_path, slow
     assert said.removesuffix(".").split(": ")[1] in methods, "one was begun, the other not"
 
 
-def test_training_images_go_with_their_labels(images):
+def test_training_images_without_labels_give_the_colour_and_labels_without_images_are_refused(images):
     x, y = images
-    with pytest.raises(BadInput, match="give train= and train_labels="):
-        uproar.choose(PatchNetwork(), x, y, train=x)
+    answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)"], train=x)
+    assert {metric.kind for metric in answer.metrics} == {"filled"}
+    with pytest.raises(BadInput, match="train_labels are the labels of train"):
+        uproar.choose(PatchNetwork(), x, y, train_labels=y)
+
+
+def test_loaders_of_normalised_images_functions_maps_and_captum_are_taken_together(images):
+    """The same pixels, given as a loader of normalised ones, give the same answer."""
+    from captum.attr import InputXGradient
+
+    x, y = images
+    network = PatchNetwork()
+    network.linear.bias.data += network.linear.weight.data.sum(1) * 0.5
+    network.linear.weight.data *= 0.25
+    shifted = torch.utils.data.TensorDataset((x - 0.5) / 0.25, y)
+
+    def upside_down(model, x, target):
+        return -(model.linear.weight[target] ** 2).view(-1, 1, 8, 8)
+
+    methods = ["sq(grad)", upside_down, InputXGradient(network), {"mine": (x[:, 0] > 2).float()}]
+    loader = torch.utils.data.DataLoader(shifted, 32)
+    answer = uproar.choose(network, loader, methods=methods, normalise=(0.5, 0.25))
+    assert set(answer.methods) == {"sq(grad)", "upside_down", "InputXGradient", "mine"}
+    assert "sq(grad)" in answer.recommended and "upside_down" not in answer.recommended
+    assert not network._forward_pre_hooks and "normalise" not in dict(network.named_children())
+
+
+def test_an_answer_is_drawn_saved_and_shown_in_a_notebook(images, tmp_path):
+    x, y = images
+    answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)", "grad"])
+    assert str(answer) == "\n".join(answer.lines) and 1 <= len(answer.lines) <= 4
+    assert answer.save(tmp_path).is_file()
+    assert [text.get_text() for text in answer.plot().get_yticklabels()]
+    assert {line.get_label() for line in answer.plot_curves("road").lines} >= {"sq(grad)", "centre (baseline)"}
+    html = answer._repr_html_()
+    assert "data:image/png" in html and "<table" in html
+
+
+def test_two_methods_are_one_row(images):
+    x, y = images
+    row = uproar.compare(PatchNetwork(), x, "sq(grad)", "random", y).iloc[0]
+    assert row["better"] == "sq(grad)" and 0 < row["low"] < row["difference"] < row["high"] and row["p"] < 0.05
+    turned = uproar.compare(PatchNetwork(), x, "random", "sq(grad)", y).iloc[0]
+    assert turned["better"] == "sq(grad)" and turned["difference"] == pytest.approx(-row["difference"])
 
 
 def test_a_network_that_must_be_told_the_classes_has_as_many_as_the_training_images(tmp_path):

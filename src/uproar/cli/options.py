@@ -241,6 +241,11 @@ ScoredTarget = Annotated[
     ),
 ]
 Limit = Annotated[int, option("N", "At most so many images", default="500")]
+ChoiceBudget = Annotated[str, option("TIME", "Answer within about 90s, 10m, 1h", "--budget", default="2m")]
+Normalise = Annotated[
+    str | None,
+    advanced("NAME", "Images are normalised before the network: imagenet, half or 0.5,0.25 (mean, std)", default="no"),
+]
 ScoreBudget = Annotated[str | None, option("TIME", "Stop after about 90s, 10m, 1h", "--budget")]
 Jobs = Annotated[int | None, option("N", "Processes at a time", default="one per core")]
 Slurm = Annotated[str | None, advanced("auto|KEY=VALUE,…", "Run on this SLURM cluster, e.g. partition=gpu,time=4h")]

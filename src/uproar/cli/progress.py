@@ -8,6 +8,7 @@ TERM=dumb). All commands show it the same way, on standard error.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -48,11 +49,12 @@ class Watch:
     def __init__(self, doing: str) -> None:
         self.say(doing)
 
-    def say(self, doing: str) -> None:
-        """Something begins of which nothing can be counted."""
+    def say(self, doing: str, left: float = math.nan) -> None:
+        """Something begins of which nothing can be counted; all takes `left` seconds at most, if anyone knows."""
         self.doing, self.counted, self.share = doing, "", 0.0
-        self.left: Callable[[], float | None] = lambda: None
         self.since = time.monotonic()
+        end = self.since + left
+        self.left: Callable[[], float | None] = lambda: max(end - time.monotonic(), 0) if math.isfinite(end) else None
 
     def note(self, doing: str) -> None:
         """As `say`; where lines are not drawn again, there is one at once."""

@@ -19,6 +19,7 @@ from rich.markup import escape
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
 from uproar.cli.network import Network, compile_imputer, cut_maps, read_labels, read_maps
 from uproar.cli.options import (
+    ChoiceBudget,
     Limit,
     ScoreBudget,
     ScoredTarget,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from uproar.estimators import Chain
+    from uproar.results.answer import Answer
     from uproar.results.evaluator import EvaluatorBits
     from uproar.results.scores import Scores
     from uproar.store import Store
@@ -123,7 +125,7 @@ def choose(
     methods: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="usual")] = None,
     train: Annotated[str | None, option("PATH", "Training images in class folders: more metrics")] = None,
     limit: Limit = 500,
-    budget: ScoreBudget = None,
+    budget: ChoiceBudget = "2m",
     out: Annotated[Path | None, beside("choose")] = None,
     target: ScoredTarget = None,
 ) -> int:
@@ -131,7 +133,7 @@ def choose(
     began = time.perf_counter()  # loading torch is part of the time
     network.check(limit, target)
     destination = Destination.of(Path("runs/choose"), out)
-    seconds = None if budget is None else seconds_of(budget)
+    seconds = seconds_of(budget)
     from uproar.estimators import read_chain  # torch loads slowly
     from uproar.store import Store
     from uproar.study.choose import METHODS, Chooser
@@ -147,9 +149,9 @@ def choose(
         subject, how = network.scored_subject(images, None, target, watch)
         tuner = None if on_task else fine_tuner_of(subject, images, network.seed, store)
         compile_imputer("linear", ("road",), watch)
-        share = None if seconds is None else seconds * (0.5 if on_task else 1.0)
+        share = seconds * (0.5 if on_task else 1.0)
         how |= {"fine_tuner": tuner, "titles": images.titles, "budget": share, "tell": watch.say, "began": began}
-        chooser = Chooser(subject, chosen, store, **how)
+        chooser = Chooser(subject, chosen, store, show=shown_so_far(len(images.x)), **how)
         scores = chooser.scores()
         if on_task or train is not None:
             task: str | None = network.task
@@ -157,7 +159,7 @@ def choose(
                 height, width = subject.x.shape[2:]
                 fits = train is not None and Path(train).is_dir() and height == width
                 task = f"folder(root={train!r}, size={width})".replace("'", '"') if fits else None
-            left = None if seconds is None else seconds - chooser.spent
+            left = seconds - chooser.spent
             scores = with_evaluators(scores, task, network, str(destination.maps), left, watch)
         watch.say("drawing the report")
         page = destination.write(scores, network.seed)
@@ -167,6 +169,16 @@ def choose(
     again = [*network.words(), *([] if target is None else ["--target", target])]
     print_next(f"open {page}", f"{command('explain', *again, '--estimators', best[0])} shows its maps" if best else "")
     return 0
+
+
+def shown_so_far(images: int) -> Callable[[Answer, int], None]:
+    """Says the answer so far after each round, as long as more images follow."""
+
+    def show(answer: Answer, done: int) -> None:
+        if done < images:
+            note(f"So far ({done} of {images} images): {answer.lines[0]}")
+
+    return show
 
 
 def with_evaluators(
@@ -276,13 +288,13 @@ def score_in_rounds(
     how: dict[str, Any],
 ) -> Scores:
     """The scores of all images; with a budget of as many as there is time for, in rounds."""
-    from uproar.study.choose import FIRST, first_images, interim_image_counts
+    from uproar.study.choose import FIRST, images_between, interim_image_counts
     from uproar.study.subjects import pieces_of, stored_maps, subject_scores
 
     images = len(subject.x)
     counts = (images,) if budget is None else interim_image_counts(images, FIRST)
     for n, following in zip(counts, (*counts[1:], images), strict=True):
-        start, part = time.perf_counter(), first_images(subject, n)
+        start, part = time.perf_counter(), images_between(subject, 0, n)
         pieces = pieces_of(part, chains, store)
         maps = {name: each[:n] for name, each in ready.items()}
         maps |= stored_maps(part, chains, store, watch.explaining(pieces, n), pieces)

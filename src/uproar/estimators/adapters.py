@@ -11,13 +11,14 @@ imported when such a name is met.
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import importlib
 import inspect
 import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -328,6 +329,33 @@ def _estimated(
             if isinstance(error, TypeError) and not _refused_by_captum(error):
                 raise
             raise NotApplicable(f"captum's {cls.__name__} refuses this: {one_line(error)}") from error
+
+
+def captum_object(method: Any, network: nn.Module | None) -> Callable[[nn.Module, Images, Labels], RawMaps]:
+    """An Attribution object that somebody made for `network`, as a function that explains any network of its kind."""
+    names = {module: name for name, module in network.named_modules()} if network is not None else {}
+
+    def rebuilt(held: Any, model: nn.Module) -> Any:
+        """The object with another network in place of its own, and that one's layer."""
+        other = copy.copy(held)
+        for name, value in vars(held).items():
+            if name in _MODEL and isinstance(value, nn.Module):
+                setattr(other, name, model)
+            elif name == "layer" and value in names:
+                other.layer = model.get_submodule(names[value])
+            elif hasattr(value, "attribute"):
+                setattr(other, name, rebuilt(value, model))
+        return other
+
+    def explain(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+        """Attributions by an object of Captum."""
+        attributions = rebuilt(method, model).attribute(tracked(x).requires_grad_(), target=target)
+        return _image_maps(
+            attributions[0] if isinstance(attributions, tuple) else attributions, x, hasattr(method, "layer")
+        )
+
+    explain.__module__ = type(method).__module__
+    return explain
 
 
 def _refused_by_captum(error: TypeError) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -23,7 +24,7 @@ none       as they are"""
 Colours = tuple[tuple[float, ...], tuple[float, ...]]
 
 IMAGENET: Colours = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-_FIXED: dict[str, Colours] = {
+FIXED: dict[str, Colours] = {
     "imagenet": IMAGENET,
     "half": ((0.5,), (0.5,)),
     "caffe": ((123.68 / 255, 116.779 / 255, 103.939 / 255), (1 / 255,)),
@@ -64,7 +65,7 @@ class NetworkNormalise(Normalise):
 
     def __init__(self, choice: Normalisation, mean: Tensor, std: Tensor, published: Colours = IMAGENET) -> None:
         of_task = choice in ("auto", "task")
-        super().__init__(*((mean, std) if of_task else _colours(_FIXED[choice], choice, len(mean))))
+        super().__init__(*((mean, std) if of_task else _colours(FIXED[choice], choice, len(mean))))
         self.blue_first = choice == "caffe"
         self.published = published if choice == "auto" else None
 
@@ -167,6 +168,23 @@ def with_first_step(network: nn.Module, step: nn.Module) -> nn.Module:
     network.add_module("normalise", step)
     network.register_forward_pre_hook(_normalised, with_kwargs=True)
     return network
+
+
+@contextmanager
+def normalised_input(network: nn.Module, step: nn.Module) -> Iterator[nn.Module]:
+    """Inside, the network with a first step, which is taken off again."""
+    if "normalise" in dict(network.named_children()):
+        raise BadInput(f"{type(network).__name__} has a step named normalise already: give no normalise=.")
+    hooks = set(network._forward_pre_hooks)
+    stepped = with_first_step(network, step)
+    try:
+        yield stepped
+    finally:
+        if stepped is network:
+            del network._modules["normalise"]
+            for hook in set(network._forward_pre_hooks) - hooks:
+                del network._forward_pre_hooks[hook]
+                network._forward_pre_hooks_with_kwargs.pop(hook, None)
 
 
 def _normalised(network: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from uproar.expression import Call
+from uproar.expression import Call, parse
 from uproar.metrics import metrics
 from uproar.metrics.evaluation import RESAMPLED, Evaluation
 from uproar.metrics.probe import fractions_of, has_curve
@@ -20,6 +20,7 @@ from uproar.results.answer import Answer, answer_of
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.results.evidence import Control, Evidence, evaluator_evidence, metric_evidence
 from uproar.results.html import block
+from uproar.results.plots import plot_curves
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.statistics.bootstrap import resampled_images
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
@@ -174,6 +175,15 @@ class Scores:
         """Which method to use, as far as the metrics can tell."""
         left_out = {**self.never_ranked, **self.left_out}
         return answer_of(self.evidence, self.quality, (self,), self.costs, left_out)
+
+    def plot_curves(self, metric: str, axes: Any = None) -> Any:
+        """The mean curves of a metric on axes of Matplotlib, with the baselines behind them."""
+        curves, call = self.curves[metric], parse(metric)
+        means = {name: line.mean for name, line in curves.lines.items()}
+        halves = {name: line.half for name, line in curves.lines.items()}
+        baselines = [name for name, role in self.roles.items() if role != "method"]
+        x = metrics[call.name].facts["axis"].x
+        return plot_curves(curves.fractions, means, halves, baselines, x, call.name, axes)
 
     def __repr__(self) -> str:
         methods, metrics = self.table["method"].nunique(), self.table["metric"].nunique()

@@ -17,58 +17,71 @@ its reason; no other notices.
 
 from __future__ import annotations
 
+import base64
 import math
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor, nn
 
-from uproar.api import chain_of
+from uproar.api import declared_method
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, families, read_chain, require_maps
 from uproar.expression import parse
 from uproar.metrics.registry import CHECKS, fine_tuning_of
+from uproar.models.given import read_given, taking_pixels
+from uproar.models.output_kind import Output, assuming_output, predicted_target, recognise_output, sum_tolerance
 from uproar.results.answer import Answer
+from uproar.results.difference import Difference
+from uproar.results.difference import compare as compare_runs
 from uproar.results.evidence import IN_DOMAIN, in_domain_share
+from uproar.results.plots import plot_scores
 from uproar.results.scores import Scores
+from uproar.results.study import Results
 from uproar.scoring import checked_maps
 from uproar.seeds import Draws
 from uproar.statistics.comparisons import decide
 from uproar.statistics.design import ALPHA, BASELINE, BASELINES
+from uproar.statistics.intervals import Measurements, required_sample_size
 from uproar.store import Store
 from uproar.study.progress import NotebookLine
 from uproar.study.spec import METHODS
-from uproar.study.subjects import MapMaker, Subject, pieces_of, stored_maps, subject_scores
-from uproar.tensors import check_images, check_model, classes_of, in_single, plain, unusual_pixels
+from uproar.study.subjects import Subject, stored_maps, subject_scores
+from uproar.tensors import check_like, check_model, classes_of, colour_of, in_single, plain, unusual_pixels
 from uproar.training import predict
 from uproar.wording import duration, seconds_of
 
-FIRST, TIMES = 64, 4
+FIRST, TIMES = 16, 4
 """Images of the first round, and how many times as many the next one has."""
 FEWEST = 8
 """Images below which nothing is judged; so few only where a budget allows no more."""
 TRIED = 4
-"""Images on which methods and judges are tried and timed."""
-CHECKED = 32
+"""Images on which methods and metrics are tried and timed."""
+CHECKED = 16
 """Images of which the checks are made."""
+SHARE = 0.85
+"""Of a budget, for the rounds: checks and the page take the rest."""
 REACH = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 """Shares of random pixels filled to see how many the network bears to lose."""
 REACHES = (0.1, 0.3, 0.5)
 """Shares up to which pixels are filled: the largest that the network bears; the board has all three."""
-POINTS = 17
-"""Points of a judging curve that every image is shown at, of which the first is the image as it is."""
+POINTS = 3
+"""Points of a judging curve, of which the first is the image as it is. More images tell methods apart sooner than more
+points: on 100 pictures t values of ROAD with 3 points are 10 % below those with 17, for an eighth of the time."""
 FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
-"""Judges for which a copy of the network is fine-tuned."""
+"""Metrics for which a copy of the network is fine-tuned."""
 
-Tell = Callable[[str], None]
-"""Says what is being done."""
+Tell = Callable[[str, float], None]
+"""Says what is being done, and how many seconds are left at most (NaN: nobody knows)."""
 
 
 @dataclass
@@ -86,16 +99,22 @@ class Chooser:
     titles: Sequence[str] = ()
     budget: float | None = None
     """Seconds."""
-    tell: Tell = lambda _: None
+    tell: Tell = lambda *_: None
+    show: Callable[[Answer, int], None] = lambda *_: None
+    """Shows the answer so far, and of how many images."""
     clock: Callable[[], float] = time.perf_counter
     began: float | None = None
     """When the budget began by the clock; now, if it is not told."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    costs: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By method: passes and seconds per image."""
-    notices: list[str] = field(default_factory=list)
     maps: Mapping[str, Tensor] = field(default_factory=dict)
     """Ready maps of all images, which are methods whatever they are called."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    explained: dict[str, Tensor] = field(default_factory=dict)
+    """By method: the maps of the first images."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By method: seconds per image, those of its whole family where it shares passes."""
+    judging: float = 0.0
+    """Seconds of judging one map."""
 
     def __post_init__(self) -> None:
         self.began = self.clock() if self.began is None else self.began
@@ -107,86 +126,104 @@ class Chooser:
 
     @property
     def left(self) -> float:
-        """Seconds that are left of the budget; without one, any number."""
-        return math.inf if self.budget is None else self.budget - self.spent
+        """Seconds that are left for rounds; without a budget, any number."""
+        return math.inf if self.budget is None else SHARE * self.budget - self.spent
 
     def scores(self) -> Scores:
         """The scores of as many images as make the answer stable, or as there is time for."""
-        chains = self._applicable()
-        judges = self._judges()
-        counts = interim_image_counts(len(self.subject.x), self._first_round(chains, judges))
-        began, n = self.clock(), counts[0]
-        result = self._round(n, chains, judges, len(counts))
-        pace = (self.clock() - began) / n
-        checks = self._checks(result, chains)
-        for planned in counts[1:]:
-            if pace * planned > self.left:
-                again = f"the next round would take about {duration(pace * planned)}"
-                self.notices.append(f"Stopped after {n} of {len(self.subject.x)} images: {again}.")
+        images = len(self.subject.x)
+        chains = self._baselines(min(FIRST, images))
+        metrics = self._metrics()
+        self.judging = self._seconds_of_judging(chains, metrics)
+        chains += self._methods(chains, min(FIRST, images))
+        n, done, before = self._first_round(chains), 0, None
+        counts = interim_image_counts(images, n)
+        for number, planned in enumerate(counts):
+            n = planned if number == 0 else self._images_in_time(chains, done, planned)
+            if n < min(planned, 1.5 * done):
+                self.notices.append(f"Stopped after {done} of {images} images: the time for more was over.")
                 break
-            before, began = result.answer, self.clock()
-            result, n = self._round(planned, chains, judges, len(counts)), planned
-            pace = (self.clock() - began) / n
-            if _same(before, result.answer) and result.answer.recommended and n < len(self.subject.x):
+            result, done = self._round(n, chains, metrics, len(counts)), n
+            stable = before is not None and bool(before.recommended) and _same(before, result.answer)
+            before = result.answer
+            self.show(before, done)
+            if stable and done < images:
                 said = "with more of them the answer stayed the same"
-                self.notices.append(f"Stopped after {n} of {len(self.subject.x)} images: {said}.")
+                self.notices.append(f"Stopped after {done} of {images} images: {said}.")
                 break
-        return self._finished(result, checks)
+        return self._finished(result, self._checks(result, chains))
 
-    def _applicable(self) -> list[Chain]:
-        """The methods that can explain this network here, controls first, with what each costs per image.
+    def _baselines(self, n: int) -> list[Chain]:
+        """The baselines that are no ready maps, with their maps of the first images."""
+        chains = require_maps([read_chain(name) for name in BASELINES if name not in self.maps])
+        for chain in chains:
+            self._explain([chain], n)
+        return [chain for chain in chains if chain.name in self.explained]
 
-        They are tried by rising number of passes, so that one that is too slow is known before it is tried.
+    def _methods(self, baselines: Sequence[Chain], n: int) -> list[Chain]:
+        """The methods that can explain this network here, cheap ones first, as many as a first round has time for.
+
+        Each explains a few images, by which it is timed; until then it costs as much as its passes say.
         """
-        chains: dict[str, Chain] = {}
-        names = dict.fromkeys(name for name in (*BASELINES, *self.methods) if name not in self.maps)
-        for name in names:
+        chains: list[Chain] = []
+        for name in dict.fromkeys(name for name in self.methods if name not in (*BASELINES, *self.maps)):
             try:
-                (chains[name],) = require_maps([read_chain(name)])
+                chains += require_maps([read_chain(name)])
             except CODE_ERRORS as error:
                 self.left_out[name] = _reason(error)
+        kept: list[Chain] = []
         pass_seconds = 0.0
-        for name, chain in sorted(chains.items(), key=lambda item: item[1].passes):
-            self.tell(f"trying {name}")
-            try:
-                if not self._too_slow(name, pass_seconds * chain.passes):
-                    passes, seconds = self.costs[chain.name] = self._cost(chain)
-                    self._too_slow(name, seconds)
-                    pass_seconds = seconds / passes if chain.needs_model and passes else pass_seconds
-            except CODE_ERRORS as error:
-                self.left_out[name] = _reason(error)
-        found = [chain for name, chain in chains.items() if chain.name in self.costs and name not in self.left_out]
-        if all(chain.name in BASELINES for chain in found) and not self.maps:
+        for chain in sorted(chains, key=lambda chain: chain.passes):
+            expected = pass_seconds * chain.passes
+            if kept and n * (self._per_image([*baselines, *kept]) + expected + self.judging) > self.left:
+                self._leave_out(chain.name, expected)
+                continue
+            self.tell(f"trying {chain.name}", self.left)
+            for few in (1, TRIED):  # what is loaded and prepared once is none of the cost per image
+                self._explain([chain], few)
+            if chain.name in self.explained:
+                kept.append(chain)
+                pass_seconds = self.seconds[chain.name] / chain.passes if chain.passes else pass_seconds
+        if not kept and not self.maps:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
             raise BadInput(f"No method explains this network: {reasons or 'name some with --methods'}.")
-        return found
+        return kept
 
-    def _too_slow(self, name: str, seconds: float) -> bool:
-        """Whether a first round by a method alone would take more than half of the time; it is left out then."""
-        slow = name not in BASELINES and FIRST * seconds > self.left / 2
-        if slow:
-            self.left_out[name] = f"{seconds:.2g} s per image are too many for what was left of {duration(self.budget)}"
-        return slow
+    def _leave_out(self, name: str, seconds: float) -> None:
+        self.explained.pop(name, None)
+        self.left_out[name] = f"{seconds:.2g} s per image are too many for what was left of {duration(self.budget)}"
 
-    def _cost(self, chain: Chain) -> tuple[float, float]:
-        """Passes and seconds per image; the second of two explanations is measured, unless the first took long."""
-        few = first_images(self.subject, min(TRIED, len(self.subject.x)))
-        maker = MapMaker(few, [chain])
-        (piece,) = pieces_of(few, [chain], self.store)[:1]
-        images = piece.rows.stop - piece.rows.start
-        for _ in range(2):
-            began = self.clock()
-            maker.make(piece)
-            seconds = self.clock() - began
-            if FIRST * seconds / images > self.left:
-                break
-        return piece.passes, seconds / images
+    def _explain(self, group: Sequence[Chain], n: int) -> None:
+        """The maps of the first images by methods that share passes, from where they end; those that fail go."""
+        done = min(len(self.explained.get(chain.name, ())) for chain in group)
+        if done >= n:
+            return
+        if n > TRIED:
+            self.tell(f"explaining {n} images by {', '.join(chain.name for chain in group)}", self.left)
+        began = self.clock()
+        try:
+            maps = stored_maps(images_between(self.subject, done, n), group, self.store)
+        except CODE_ERRORS as error:
+            for chain in group if len(group) > 1 else ():
+                self._explain([chain], n)
+            if len(group) == 1:
+                self.explained.pop(group[0].name, None)
+                self.left_out[group[0].name] = _reason(error)
+            return
+        for name, more in maps.items():
+            self.seconds[name] = (self.clock() - began) / (n - done)
+            self.explained[name] = torch.cat([self.explained[name][:done], more]) if done else more
 
-    def _judges(self) -> list[str]:
+    def _per_image(self, chains: Sequence[Chain]) -> float:
+        """Seconds that an image takes: to be explained by all methods, and judged."""
+        making = sum(max(self.seconds[chain.name] for chain in group) for group in families(chains))
+        return making + self.judging * (len(chains) + len(self.maps))
+
+    def _metrics(self) -> list[str]:
         """The metrics that judge: filled images as far as the network bears them, fine-tuned copies where it can."""
-        self.tell("measuring robustness to replaced pixels")
+        self.tell("measuring robustness to replaced pixels", self.left)
         shares = ", ".join(map(str, REACH))
-        few, random = first_images(self.subject, min(CHECKED, len(self.subject.x))), [read_chain(BASELINE)]
+        few, random = images_between(self.subject, 0, min(CHECKED, len(self.subject.x))), [read_chain(BASELINE)]
         metric = f"road(by=probability, fractions=[{shares}])"
         (curves,) = self._scored(few, stored_maps(few, random, self.store), random, [metric]).curves.values()
         mean = np.asarray(curves.lines[BASELINE].mean, dtype=float)
@@ -197,10 +234,10 @@ class Chooser:
                 "what it predicts for changed images says little of any map."
             )
         last = max(level for level in REACHES if level <= max(reach, IN_DOMAIN))
-        return [*filled_metrics(last), *self._fine_tuned_judges()]
+        return [*filled_metrics(last), *self._fine_tuned_metrics()]
 
-    def _fine_tuned_judges(self) -> list[str]:
-        """The judges whose copies of the network are fine-tuned in half of the time that is left."""
+    def _fine_tuned_metrics(self) -> list[str]:
+        """The metrics whose copies of the network are fine-tuned in half of the time that is left."""
         if self.fine_tuner is None or self.budget is None:
             return [] if self.fine_tuner is None else list(FINE_TUNED)
         copies, chosen, total = self.fine_tuner(self.subject.model), list[str](), 0.0
@@ -217,64 +254,67 @@ class Chooser:
                 )
         return chosen
 
-    def _first_round(self, chains: Sequence[Chain], judges: Sequence[str]) -> int:
-        """How many images begin: fewer than usual where they take more than half of the time, by a short trial."""
-        if self.budget is None:
-            return FIRST
-        self.tell("measuring how long judging takes")
-        controls = [read_chain(BASELINE), read_chain("centre")]
-        few = first_images(self.subject, min(TRIED, len(self.subject.x)))
-        maps = stored_maps(few, controls, self.store)
-        self._scored(few, maps, controls, judges)  # fine-tuning, kernels and imports take their time once
-        began = self.clock()
-        self._scored(few, maps, controls, judges)
-        judging = (self.clock() - began) / (len(controls) * len(few.x))
-        each = sum(self.costs[chain.name][1] + judging for chain in chains)
-        if FEWEST * each > self.left:
-            least = math.ceil(1.1 * (self.spent + FEWEST * each))
-            raise BadInput(
-                f"Nothing can be said within {duration(self.budget)}: {FEWEST} images take about "
-                f"{duration(FEWEST * each)} here: give a budget of {least}s."
-            )
-        return max(FEWEST, min(FIRST, math.floor(min(self.left / 2 / max(each, 1e-9), 1e9))))
+    def _seconds_of_judging(self, baselines: Sequence[Chain], metrics: Sequence[str]) -> float:
+        """Seconds that judging a map takes."""
+        self.tell("measuring how long judging takes", self.left)
+        few = images_between(self.subject, 0, min(TRIED, len(self.subject.x)))
+        maps = {chain.name: self.explained[chain.name] for chain in baselines[:2]} or dict(self.maps)
+        seconds = 0.0
+        for _ in range(2):  # fine-tuning, kernels and imports take their time once
+            began = self.clock()
+            self._scored(few, maps, baselines[:2], metrics)
+            seconds = (self.clock() - began) / (len(maps) * len(few.x))
+        return seconds
 
-    def _round(self, n: int, chains: list[Chain], judges: Sequence[str], analyses: int) -> Scores:
+    def _first_round(self, chains: list[Chain]) -> int:
+        """How many images begin. Where the usual number does not fit into the budget, the slowest methods go."""
+        first = min(FIRST, len(self.subject.x))
+        methods = [chain for chain in chains if chain.name not in BASELINES]
+        methods.sort(key=lambda chain: self.seconds[chain.name])
+        while first * self._per_image(chains) > self.left and len(methods) + len(self.maps) > 1:
+            slowest = methods.pop()
+            chains.remove(slowest)
+            self._leave_out(slowest.name, self.seconds[slowest.name])
+        needed = min(first, FEWEST) * self._per_image(chains)
+        if needed > self.left:
+            least = math.ceil(1.1 * (self.spent + needed) / SHARE)
+            raise BadInput(
+                f"Nothing can be said within {duration(self.budget)}: {min(first, FEWEST)} images take about "
+                f"{duration(needed)} here: give a budget of {least}s."
+            )
+        return max(min(first, FEWEST), math.floor(min(self.left / max(self._per_image(chains), 1e-9), first)))
+
+    def _images_in_time(self, chains: Sequence[Chain], done: int, planned: int) -> int:
+        """How many of the planned images can be explained and judged in the time left."""
+        if self.budget is None:
+            return planned
+        judging = self.judging * (len(chains) + len(self.maps))
+        more = (self.left - done * judging) / max(self._per_image(chains), 1e-9)  # all are judged again
+        return min(planned, done + max(math.floor(more), 0))
+
+    def _round(self, n: int, chains: list[Chain], metrics: Sequence[str], analyses: int) -> Scores:
         """The scores of the first images, with verdicts that allow for all planned analyses.
 
         A method that fails on one of them is left out from now on.
         """
-        part = first_images(self.subject, n)
-        maps: dict[str, Tensor] = {}
-        for group in families(chains):
-            self.tell(f"explaining {n} images by {', '.join(chain.name for chain in group)}")
-            maps |= self._explained(part, group)
-        chains[:] = [chain for chain in chains if chain.name in maps]
-        if all(name in BASELINES for name in maps) and not self.maps:
-            raise BadInput("No method could explain these images; see what each says: " + _listed(self.left_out) + ".")
-        self.tell(f"judging {len(maps) + len(self.maps)} methods on {n} images")
-        ordered = {
-            **{chain.name: maps[chain.name] for chain in chains},
-            **{name: a[:n] for name, a in self.maps.items()},
-        }
-        return adjusted_for_analyses(self._scored(part, ordered, chains, judges), analyses)
-
-    def _explained(self, part: Subject, group: Sequence[Chain]) -> dict[str, Tensor]:
-        """The maps of methods that share passes; where they fail together, each alone."""
-        try:
-            return stored_maps(part, group, self.store)
-        except CODE_ERRORS as error:
-            if len(group) == 1:
-                self.left_out[group[0].name] = _reason(error)
-                return {}
-        alone = [self._explained(part, [chain]) for chain in group]
-        return {name: maps for each in alone for name, maps in each.items()}
+        for group in sorted(families(chains), key=lambda group: self.seconds[group[0].name]):
+            self._explain(group, n)
+        chains[:] = [chain for chain in chains if chain.name in self.explained]
+        if all(chain.name in BASELINES for chain in chains) and not self.maps:
+            raise BadInput(f"No method could explain these images; see what each says: {_listed(self.left_out)}.")
+        maps = {chain.name: self.explained[chain.name] for chain in chains} | dict(self.maps)
+        self.tell(f"scoring {len(maps)} methods on {n} images", self.left)
+        began = self.clock()
+        scores = self._scored(images_between(self.subject, 0, n), maps, chains, metrics)
+        self.judging = (self.clock() - began) / (n * len(maps))
+        return adjusted_for_analyses(scores, analyses)
 
     def _scored(
         self, part: Subject, maps: Mapping[str, Tensor], chains: Sequence[Chain], metrics: Sequence[str]
     ) -> Scores:
         return subject_scores(
             part,
-            dict(maps),
+            {name: a[: len(part.x)] for name, a in maps.items()},
             chains,
             metrics,
             output=self.output,
@@ -286,22 +326,20 @@ class Chooser:
     def _checks(self, scores: Scores, chains: Sequence[Chain]) -> list[Scores]:
         """What the checks say of each method alone, so that one that fails takes none with it; the best come first."""
         methods = [chain for chain in chains if chain.name not in BASELINES and not chain.files]
-        methods.sort(key=lambda chain: chain.name not in scores.answer.recommended)
-        part = first_images(self.subject, min(CHECKED, int(scores.table["n"].max())))
+        methods.sort(key=lambda chain: (chain.name not in scores.answer.recommended, self.seconds[chain.name]))
+        part = images_between(self.subject, 0, min(CHECKED, int(scores.table["n"].max())))
         result: list[Scores] = []
         unchecked: list[str] = []
-        ratio = 0.0  # seconds of a check by those of a map
         for chain in methods:
-            cost = self.costs[chain.name][1]
-            if ratio * cost > self.left:
+            # each check is one more map of every image
+            expected = len(CHECKS) * len(part.x) * self.seconds[chain.name]
+            if self.budget is not None and expected > self.budget - self.spent:
                 unchecked.append(chain.name)
                 continue
-            self.tell(f"checking {chain.name}")
-            began = self.clock()
+            self.tell(f"checking {chain.name}", math.nan if self.budget is None else self.budget - self.spent)
             try:
-                maps = stored_maps(part, [chain], self.store)
+                maps = {chain.name: self.explained[chain.name]}
                 result.append(self._scored(part, maps, [chain], CHECKS))
-                ratio = (self.clock() - began) / max(cost, 1e-9)
             except CODE_ERRORS as error:
                 self.notices.append(f"{chain.name} could not be checked: {_reason(error)}.")
         if unchecked:
@@ -314,13 +352,12 @@ class Chooser:
         costs = [
             {
                 "estimator": name,
-                "passes": passes,
-                "milliseconds_per_image": 1000 * seconds,
+                "passes": read_chain(name).passes,
+                "milliseconds_per_image": 1000 * self.seconds[name],
                 "constant_maps": 0,
                 "explained_images": 0,
             }
-            for name, (passes, seconds) in self.costs.items()
-            if name in scores.maps
+            for name in self.explained
         ]
         titles = tuple(self.titles[: len(scores.titles)]) or scores.titles
         return replace(
@@ -338,54 +375,220 @@ class Chooser:
         )
 
 
+@dataclass(frozen=True)
+class Recommendation(Answer):
+    """The recommendation for a network and images, with what it was made from."""
+
+    scores: Scores | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, scores: Scores) -> Recommendation:
+        """The recommendation that scores make."""
+        answer = scores.answer
+        return cls(**{each.name: getattr(answer, each.name) for each in fields(answer)}, scores=scores)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Every method by the metric that decides, with 95 % intervals, and baselines as a band: Matplotlib axes."""
+        metric = (*self.choice.deciding, *self.metrics)[0]
+        table = self._scores.table
+        return plot_scores(table[table["metric"] == metric.name], metric.label, axes)
+
+    def plot_curves(self, metric: str = "", axes: Any = None) -> Any:
+        """The curves of a metric, by default the first that has any, with the baselines behind them."""
+        curves = self._scores.curves
+        name = next((name for name in curves if parse(name).name == metric or not metric), None)
+        if name is None:
+            raise BadInput(f"There is no curve of {metric!r}; there are {', '.join(parse(n).name for n in curves)}.")
+        return self._scores.plot_curves(name, axes)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the page, figures and tables into a folder; the page's path."""
+        from uproar.report import write_scores  # plots load slowly
+
+        return write_scores(self._scores, folder)
+
+    @property
+    def _scores(self) -> Scores:
+        assert self.scores is not None, "it was made of scores"
+        return self.scores
+
+    def _repr_html_(self) -> str:
+        from uproar.report.files import missing_libraries
+        from uproar.report.mapsheet import show
+
+        scores, picture = self._scores, ""
+        methods = [*self.recommended[:3], *(name for name in ("centre", *self.methods[-1:]) if name in scores.maps)]
+        maps = {name: scores.maps[name] for name in dict.fromkeys(methods) if name in scores.maps}
+        if scores.images is not None and maps and not missing_libraries():
+            sheet = show(scores.images, maps, scores.titles, limit=3)
+            png = base64.b64encode(sheet._repr_png_()).decode()
+            picture = f'<img style="max-width:100%" alt="maps" src="data:image/png;base64,{png}">'
+        return super()._repr_html_() + picture
+
+
+Method = str | Callable[..., Tensor] | Mapping[str, Any]
+
+
 def choose(
     model: nn.Module,
-    x: Tensor,
-    y: Tensor | Sequence[int] | None = None,
+    images: Any,
+    labels: Tensor | Sequence[int] | None = None,
     *,
-    methods: Sequence[str | Callable[..., Tensor]] = METHODS,
-    maps: Mapping[str, Tensor] | None = None,
-    train: Tensor | None = None,
+    methods: Sequence[Method] | Mapping[str, Any] = METHODS,
+    normalise: Any = None,
+    classes: Sequence[str] | None = None,
+    train: Any = None,
     train_labels: Tensor | None = None,
     mean: Tensor | None = None,
-    budget: float | str | None = None,
+    limit: int | None = 500,
+    budget: float | str | None = "2m",
     store: str | None = None,
-    output: str = "auto",
+    output: Output = "auto",
     seed: int = 0,
-) -> Answer:
-    """Which attribution method to use for a network, judged on images (n, c, h, w) in [0, 1].
+) -> Recommendation:
+    """Which attribution method to use for a network, judged on images.
 
-    `y` are the labels; without them the predicted class is explained. `methods` are names and functions, `maps` ready
-    maps (n, h, w) by name, judged beside them. Labelled training images (`train`, `train_labels`) add metrics that ask
-    fine-tuned copies of the network. `budget` is a time in seconds, or such as
-    "10m". Maps are kept in `store`, a folder; without one, until the end. The model is given back as it came.
+    `images` is a DataLoader or any other batches, with or without labels, a tensor or array (n, c, h, w), a data set of
+    torch or Hugging Face, or a folder; at most `limit` of them are used. A network that expects normalised images says
+    so with `normalise`: "imagenet", (mean, std), or the transform; with images that are normalised already it is looked
+    up where the network or the data set carries it. `labels` are the classes; without them the predicted class is
+    explained. `methods` are names, functions `(model, x, target) -> map`, Attribution objects of Captum and ready maps
+    ({"mine": maps}), in any mixture. `grad_cam(layer=all)` and `ig(baseline=all)` stand for the best of all layers or
+    baselines, which is picked on some images and judged on the others. `train` (images as above, best with labels) adds
+    metrics that fine-tune copies of the network. `classes` are names for the pictures. `budget` is a time in seconds or
+    such as "10m"; None takes all images. Maps are kept in `store`, a folder, if there is one. The model is given back
+    as it came.
     """
     check_model(model)
-    check_images(x)
-    for sentence in unusual_pixels(x):
-        warnings.warn(sentence, stacklevel=2)
-    if (train is None) != (train_labels is None):
-        raise BadInput("Training images and their labels go together: give train= and train_labels=, or neither.")
-    images = in_single(plain(x)).cpu()
-    answers = predict(model, images)
-    target = answers.argmax(1) if y is None else classes_of(plain(y), len(images), "labels").cpu()
-    split = None if train is None else Split("train", train, classes_of(train_labels, len(train), "train_labels"))
-    colour = mean if mean is not None else (images if train is None else train).mean((0, 2, 3))
-    context = Context(Draws.of(seed, len(images)), colour, split)
+    x, known = read_given(images, limit, seed)
+    labels = known if labels is None else labels
     seconds = seconds_of(budget, "budget=") if isinstance(budget, str) else budget
-    with tempfile.TemporaryDirectory() as temporary:
-        place = Store(store or temporary)
-        subject = Subject(model, images, target, context)
-        tuner = None if split is None else _fine_tuner(split, colour, seed)
+    with taking_pixels(model, x, normalise, images) as (network, x), tempfile.TemporaryDirectory() as temporary:
+        split, labelled = training_images(train, train_labels, x, seed)
+        subject = subject_of_pixels(network, x, labels, split, mean, output, seed)
+        names, ready = read_methods(methods, model, subject.x)
         line = NotebookLine()
-        given = {name: checked_maps(a, images, name) for name, a in (maps or {}).items()}
-        names = [each if isinstance(each, str) else chain_of(each, "none", "sum").name for each in methods]
         chooser = Chooser(
-            subject, names, place, y is not None, seed, output, tuner, budget=seconds, tell=line.say, maps=given
+            subject,
+            names,
+            Store(store or temporary),
+            labelled=labels is not None,
+            seed=seed,
+            output=output,
+            titles=[] if classes is None else [classes[int(k)] for k in subject.target],
+            budget=seconds,
+            tell=lambda text, _: line.say(text),
+            maps=ready,
         )
-        answer = chooser.scores().answer
-        line.say(f"{len(names) + len(given)} methods judged in {duration(chooser.spent)}", last=True)
-        return answer
+        if split is not None and labelled:
+            chooser.fine_tuner = _fine_tuner(split, subject.context.colour(subject.x).flatten(), seed)
+        recommendation = Recommendation.of(chooser.scores())
+        line.say(f"{len(names) + len(ready)} methods judged in {duration(chooser.spent)}", last=True)
+        return recommendation
+
+
+def compare(
+    model: nn.Module | Results,
+    images: Any,
+    first: Method = "",
+    second: Method = "",
+    labels: Tensor | Sequence[int] | None = None,
+    *,
+    metric: str = "road_gap(by=probability)",
+    normalise: Any = None,
+    train: Any = None,
+    mean: Tensor | None = None,
+    limit: int | None = 200,
+    output: Output = "auto",
+    seed: int = 0,
+) -> pd.DataFrame | Difference:
+    """Two methods on the same images: one row that says how far `first` leads `second` by a metric. Or two runs.
+
+    Columns: `difference` (positive: the first is better) with its 95 % interval `low`, `high`; `p` of the paired t-test
+    over images; `better`, empty where the difference is not significant; `n` images; and `would_decide`, the images
+    that would show a difference of this size with 80 % power (NaN: far too many). Arguments are those of `choose`.
+    """
+    if isinstance(model, Results):
+        return compare_runs(model, images)
+    check_model(model)
+    x, known = read_given(images, limit, seed)
+    labels = known if labels is None else labels
+    with taking_pixels(model, x, normalise, images) as (network, x), tempfile.TemporaryDirectory() as temporary:
+        split, _ = training_images(train, None, x, seed)
+        subject = subject_of_pixels(network, x, labels, split, mean, output, seed)
+        names, ready = read_methods([first, second], model, subject.x)
+        chains = require_maps([read_chain(name) for name in names])
+        maps = {**stored_maps(subject, chains, Store(temporary)), **ready}
+        if len(maps) != 2:
+            raise BadInput("Two methods are compared: give two different ones.")
+        options = {"output": output, "seed": seed, "labelled": labels is not None}
+        scores = subject_scores(subject, maps, chains, [metric], **options)
+    one, other = scores.table["method"]
+    values = scores.per_image.pivot(index="image", columns="method", values="value")
+    sign = 1 if bool(scores.table["higher_is_better"].iloc[0]) else -1
+    lead = Measurements(sign * (values[one] - values[other]).to_numpy(dtype=float)[None]).interval()
+    decided = lead.p <= ALPHA
+    better = "" if not decided else one if lead.value > 0 else other
+    row = {"first": one, "second": other, "metric": parse(metric).name, "difference": lead.value, "low": lead.low}
+    row |= {"high": lead.high, "p": lead.p, "better": better, "n": lead.n}
+    needed = lead.n if decided else required_sample_size(abs(lead.value), lead.half_width, lead.df, lead.n)
+    return pd.DataFrame([{**row, "would_decide": needed}])
+
+
+def subject_of_pixels(
+    model: nn.Module,
+    x: Tensor,
+    labels: Tensor | Sequence[int] | None,
+    split: Split | None,
+    mean: Tensor | None,
+    output: Output,
+    seed: int,
+) -> Subject:
+    """The images with their network, the classes that are explained, and what is known of the training images."""
+    for sentence in unusual_pixels(x):
+        warnings.warn(sentence, stacklevel=3)
+    x = in_single(plain(x)).cpu()
+    answers = predict(model, x)
+    kind = recognise_output(model, x, answers, output, sum_tolerance(model))
+    if labels is None:
+        with assuming_output(kind):
+            target = predicted_target(kind.read(answers, len(answers)))
+    else:
+        target = classes_of(plain(labels), len(x), "labels").cpu()
+    colour = colour_of(mean, x, "mean")
+    colour = (x if split is None else split.read(slice(0, len(split)))).mean((0, 2, 3)) if colour is None else colour
+    return Subject(model, x, target, Context(Draws.of(seed, len(x)), colour, split), output=kind)
+
+
+def training_images(train: Any, labels: Any, x: Tensor, seed: int) -> tuple[Split | None, bool]:
+    """The training images, and whether they have labels."""
+    if train is None and labels is not None:
+        raise BadInput("train_labels are the labels of train, which was not given: give the training images too.")
+    if train is None:
+        return None, False
+    images, known = read_given(train, None, seed)
+    check_like(images, x, "train")
+    labels = known if labels is None else labels
+    classes = torch.zeros(len(images), dtype=torch.long)
+    classes = classes if labels is None else classes_of(plain(labels), len(images), "train_labels")
+    return Split("train", images, classes), labels is not None
+
+
+def read_methods(
+    methods: Sequence[Method] | Mapping[str, Any], model: nn.Module, x: Tensor
+) -> tuple[list[str], dict[str, Tensor]]:
+    """The names of methods, functions and Captum's objects declared under theirs, and ready maps by name."""
+    names: list[str] = []
+    ready: dict[str, Tensor] = {}
+    for each in [methods] if isinstance(methods, str | Mapping) else methods:
+        for name, method in each.items() if isinstance(each, Mapping) else [("", each)]:
+            if isinstance(method, str):
+                names.append(method)
+            elif isinstance(method, Tensor | np.ndarray):
+                ready[name] = checked_maps(method, x, name)
+            else:
+                names.append(declared_method(method, name, model))
+    return list(dict.fromkeys(names)), ready
 
 
 def _fine_tuner(train: Split, mean: Tensor, seed: int) -> Any:
@@ -402,9 +605,9 @@ def filled_metrics(last: float) -> list[str]:
     return [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
 
 
-def first_images(subject: Subject, n: int) -> Subject:
-    """The first images of a subject."""
-    rows = slice(0, n)
+def images_between(subject: Subject, start: int, stop: int) -> Subject:
+    """Some images of a subject."""
+    rows = slice(start, stop)
     return replace(subject, x=subject.x[rows], target=subject.target[rows], context=subject.context[rows])
 
 

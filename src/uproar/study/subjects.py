@@ -122,7 +122,8 @@ def pieces_of(subject: Subject, chains: Sequence[Chain], store: Store) -> list[P
             span = rows.start, rows.stop
             if span not in pixels:
                 pixels[span] = subject.pixels(rows)
-            facts = {"model": name, "pixels": pixels[span], "rows": [rows.start, rows.stop], **other}
+            first, last = (subject.context.draws.rows[i][0] for i in (rows.start, rows.stop - 1))
+            facts = {"model": name, "pixels": pixels[span], "rows": [first, last + 1], **other}
             keys = tuple(_key(chain, facts, subject.context.draws) for chain in group)
             there = all(store.has("maps", key) for key in keys)
             pieces.append(Piece(group, rows, keys, there, passes))
