@@ -40,7 +40,7 @@ from uproar.models.output_kind import (
     sum_tolerance,
 )
 from uproar.results.quality import NetworkQuality, WeakNetwork, predictions_of, quality_of
-from uproar.results.scores import ReplicatedMetric, Scores, scores_of
+from uproar.results.scores import Scores, combined_scores
 from uproar.seeds import Draws
 from uproar.tensors import (
     boxes_of,
@@ -332,11 +332,8 @@ def _scores(
         }
         for call in calls
     }
-    one_replicate = (
-        (call, {method: ReplicatedMetric.of(call, [one]) for method, one in evaluations[str(call)].items()})
-        for call in calls
-    )
-    scores = scores_of(one_replicate, inputs.x.shape[1:], roles)
+    replicates = {call: {method: [[one]] for method, one in evaluations[str(call)].items()} for call in calls}
+    scores = combined_scores(replicates, inputs.x.shape[1:], roles)
     assert scores is not None, "there are methods and metrics"
     values = {
         (method, metric): one.arrays["value"].astype(float)

@@ -12,11 +12,11 @@ import pytest
 from tests.reference.paired_slow import areas, crossed, holm, paired, t_test
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
 from tests.results.test_view import MODEL, TASK, cells
-from uproar.metrics.evaluation import Evaluation, average_evaluations
+from uproar.metrics.evaluation import Evaluation
 from uproar.metrics.registry import read_metric
 from uproar.protocols import PROTOCOLS
 from uproar.report.tables import study_table_files
-from uproar.results import scores as replicated_metric
+from uproar.results.scores import combined_scores
 from uproar.results.study import IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
 from uproar.statistics.design import random_ranking
 
@@ -66,11 +66,8 @@ def _metric(rng):
             facts = {"value": float(value.mean()), "n": IMAGES, "nan": 0, "note": "", "tied": 0.0}
             method.setdefault(seed, []).append(Evaluation({"value": value}, facts))
             rows += [(TASK, MODEL, name, METRIC, seed, i, v) for i, v in enumerate(value)]
-    methods = {
-        n: replicated_metric.ReplicatedMetric.of(call, [average_evaluations(one) for one in by.values()])
-        for n, by in made.items()
-    }
-    scores = replicated_metric.scores_of([(call, methods)], (1, 8, 8), ROLES)
+    replicates = {name: list(by_seed.values()) for name, by_seed in made.items()}
+    scores = combined_scores({call: replicates}, (1, 8, 8), ROLES)
     return pd.DataFrame(rows, columns=list(IMAGE_SCORE_COLUMNS)), scores
 
 

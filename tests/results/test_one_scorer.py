@@ -11,7 +11,7 @@ from uproar.metrics import Batch
 from uproar.metrics.evaluation import Evaluation, evaluate_methods
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
-from uproar.results.scores import ReplicatedMetric, replicate_interval, scores_of
+from uproar.results.scores import combined_scores, replicate_interval
 from uproar.scoring import score_all
 from uproar.seeds import Draws
 
@@ -72,14 +72,14 @@ def made(values, call=None):
 def test_replicates_without_a_metric_are_left_out_of_its_numbers():
     call = read_metric("pointing_game")
     first, second = made([[0.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
-    one = ReplicatedMetric.of(call, [first, None, second])
-    assert one.value == 0.625 and one.images == 4
-    alone = ReplicatedMetric.of(call, [first])
-    ends = replicate_interval(call, first)
-    assert (alone.row("a")["low"], alone.row("a")["high"]) == (ends.low, ends.high)
-    scores = scores_of([(call, {"a": one, "b": ReplicatedMetric.of(call, [second, None, first])})], (1, 2, 2), {})
+    groups = {"a": [[first], [], [second]], "b": [[second], [], [first]]}
+    scores = combined_scores({call: groups, read_metric("sparseness"): {}}, (1, 2, 2), {})
     assert scores is not None and scores.comparisons["replicates"].tolist() == [2]
-    assert scores_of([(call, {})], (1, 2, 2), {}) is None
+    assert scores.table[["value", "n"]].to_numpy().tolist() == [[0.625, 4], [0.625, 4]]
+    alone = combined_scores({call: {"a": [[first]]}}, (1, 2, 2), {}).table.iloc[0]
+    ends = replicate_interval(call, first)
+    assert (alone["low"], alone["high"]) == (ends.low, ends.high)
+    assert combined_scores({call: {}}, (1, 2, 2), {}) is None
 
 
 def test_groups_take_turns_and_are_heard_of():

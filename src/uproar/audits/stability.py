@@ -16,7 +16,6 @@ from uproar.expression import parse
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.seeds import key
-from uproar.statistics.bootstrap import percentile_interval
 from uproar.statistics.comparisons import compare
 from uproar.statistics.correlation import kendall
 from uproar.statistics.design import BASELINE
@@ -178,7 +177,7 @@ def compare_rankings(
         mine = [(what, names[i], names[j]) for i, j in np.argwhere(turns) if better[rows_of[i], rows_of[j]] > 0]
         turned += mine
         point = kendall(base.means[rows_of], same.means)
-        rows.append((what, point, *percentile_interval(tau), len(mine)))
+        rows.append((what, point, *np.quantile(tau, [0.025, 0.975]), len(mine)))
     columns = ["what changes", "tau", "low", "high", "pairs that turn round"]
     table = pd.DataFrame(rows, columns=columns)
     return table.astype({"tau": float, "low": float, "high": float}), turned

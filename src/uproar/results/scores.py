@@ -1,10 +1,10 @@
-"""Metrics of maps as plain tables and arrays: what scoring hands over to reporting."""
+"""Metrics of maps without retraining, as plain tables and arrays: what scoring hands over to reporting."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 
 from uproar.expression import Call, parse
 from uproar.metrics import metrics
-from uproar.metrics.evaluation import RESAMPLED, Evaluation
+from uproar.metrics.evaluation import RESAMPLED, Evaluation, average_evaluations
 from uproar.metrics.probe import fractions_of, has_curve
 from uproar.results.answer import Answer, answer_of
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
@@ -201,119 +201,89 @@ class Scores:
 TRACED = 40
 """Resamples of the images for the interval of a curve that is a statistic of the data set."""
 
+Replicates = Sequence[Sequence[Evaluation]]
+"""What one metric says of one method, by replicate: of its maps, or of each of several random rankings; empty where it
+is not there."""
 
-@dataclass(frozen=True)
-class ReplicatedMetric:
-    """One metric of one method over all replicates: what its row, its comparisons and its curves are made of."""
 
-    call: Call
-    value: float
-    measurements: Measurements
-    """What its interval and its comparisons are computed from; rows of NaN for replicates without it."""
-    images: int
-    undefined: int
-    """The largest number of any replicate."""
-    tied: float
-    note: str
-    kind: str = "softmax"
-    """What the model's outputs are."""
-    line: Line | None = None
-    """Its mean curve."""
-    trace: Line | None = None
-    """A statistic of the data set at all its levels."""
+def combined_scores(
+    evaluations: Mapping[Call, Mapping[str, Replicates]],
+    shape: Sequence[int],
+    roles: Mapping[str, Role],
+    traced: bool = False,
+) -> Scores | None:
+    """The scores of all methods, metric after metric; None without any. `shape` is that of an image, (c, h, w).
 
-    @classmethod
-    def of(
-        cls, call: Call, evaluations: Sequence[Evaluation | None], traced: Sequence[Sequence[Evaluation]] = ()
-    ) -> ReplicatedMetric:
-        """From its replicates; None stands for one that does not have it.
+    What `roles` does not name is a method. `traced` asks for statistics of the data set at all their levels, too.
+    """
+    rows, pairs, curves, traces = [], [], dict[str, Curves](), dict[str, Curves]()
+    for call, methods in evaluations.items():
+        if not methods:
+            continue
+        facts, metric = metrics[call.name].facts, str(call)
+        measured: dict[str, Measurements] = {}
+        unranked, lines, levels = dict[str, str](), dict[str, Line](), dict[str, Line]()
+        for method, groups in methods.items():
+            means = [average_evaluations(group) for group in groups]
+            present = [one for one in means if one is not None]
+            used = [one for one in present if math.isfinite(one.value)] or present
+            measured[method] = measurements_of(call, means)
+            row = _row(call, used, measured[method], max(one.facts["nan"] for one in present))
+            unranked[method] = why_unranked(row["n"], row["nan"])
+            rows.append({"method": method, "role": roles.get(method, "method"), **row})
+            if has_curve(call) and all("curve" in one.arrays for one in used):
+                lines[method] = _line(used)
+            if traced and facts["trace"] is not None:
+                defined = (one is not None and math.isfinite(one.value) for one in means)
+                levels[method] = _trace(call, [group for group, known in zip(groups, defined, strict=True) if known])
+        baselines = [method for method in methods if roles.get(method) in ("baseline", "random")]
+        table = compare(measured, baselines, bool(facts["higher_is_better"]), unranked)
+        pairs.append(table.assign(metric=metric))
+        if lines:
+            curves[metric] = Curves(np.asarray(fractions_of(call, tuple(shape))), lines)
+        if levels:
+            traces[metric] = Curves(np.asarray(facts["trace"].levels), levels)
+    if not rows:
+        return None
+    comparisons = pd.concat(pairs, ignore_index=True)[list(COMPARISON_COLUMNS)]
+    per_image = pd.DataFrame(columns=["method", "metric", "image", "value"])
+    return Scores(pd.DataFrame(rows)[list(COLUMNS)], per_image, comparisons, curves, traces)
 
-        `traced` asks for the trace too; it has what each replicate is the mean of.
-        """
-        made = [one for one in evaluations if one is not None]
-        used = [one for one in made if math.isfinite(one.value)] or made
-        return cls(
-            call,
-            float(np.mean([one.value for one in used])),
-            _measurements(call, evaluations),
-            int(used[0].facts["n"]),
-            int(max(one.facts["nan"] for one in made)),
-            float(np.mean([one.facts["tied"] for one in used])),
-            str(used[0].facts["note"]),
-            str(used[0].facts.get("output", "softmax")),
-            _line(used) if has_curve(call) and all("curve" in one.arrays for one in used) else None,
-            _trace(call, traced) if traced and metrics[call.name].facts["trace"] is not None else None,
-        )
 
-    def row(self, method: str) -> dict[str, Any]:
-        """Its row of `Scores.table`."""
-        interval, values = within_range(self.call, self.measurements, self.kind), self.measurements.by_image
-        known = values[np.isfinite(values)]
-        return with_rank(
-            {
-                "method": method,
-                "metric": str(self.call),
-                "value": self.value,
-                "low": interval.low,
-                "high": interval.high,
-                "median": float(np.median(known)) if len(known) else math.nan,
-                "n": self.images,
-                "nan": self.undefined,
-                "tied": self.tied,
-                "note": self.note,
-                "higher_is_better": bool(metrics[self.call.name].facts["higher_is_better"]),
-            }
-        )
+def _row(call: Call, evaluations: Sequence[Evaluation], measurements: Measurements, undefined: int) -> dict[str, Any]:
+    """One row of `Scores.table`, from the replicates in which the metric is defined."""
+    facts, values = evaluations[0].facts, measurements.by_image
+    interval, known = within_range(call, measurements, facts), values[np.isfinite(values)]
+    return with_rank(
+        {
+            "metric": str(call),
+            "value": float(np.mean([one.value for one in evaluations])),
+            "low": interval.low,
+            "high": interval.high,
+            "median": float(np.median(known)) if len(known) else math.nan,
+            "n": int(facts["n"]),
+            "nan": int(undefined),
+            "tied": float(np.mean([one.facts["tied"] for one in evaluations])),
+            "note": str(facts["note"]),
+            "higher_is_better": bool(metrics[call.name].facts["higher_is_better"]),
+        }
+    )
 
 
 def replicate_interval(call: Call, evaluation: Evaluation) -> Interval:
     """The interval of a metric in one replicate: over images alone."""
-    return within_range(call, _measurements(call, [evaluation]), str(evaluation.facts.get("output", "softmax")))
+    return within_range(call, measurements_of(call, [evaluation]), evaluation.facts)
 
 
-def within_range(call: Call, measurements: Measurements, kind: str) -> Interval:
+def within_range(call: Call, measurements: Measurements, about: Mapping[str, Any]) -> Interval:
     """The interval inside the metric's range, which holds for probabilities, not for values of a regression."""
-    facts = metrics[call.name].facts
-    return measurements.interval(limits=UNLIMITED if kind == "regression" else (facts["low"], facts["high"]))
+    facts, bounded = metrics[call.name].facts, about.get("output") != "regression"
+    return measurements.interval((facts["low"], facts["high"]) if bounded else UNLIMITED)
 
 
-def scores_of(
-    metrics_of_methods: Iterable[tuple[Call, Mapping[str, ReplicatedMetric]]],
-    shape: Sequence[int],
-    roles: Mapping[str, Role],
-) -> Scores | None:
-    """The scores of all methods, metric after metric; None without any. `shape` is that of an image, (c, h, w).
+def measurements_of(call: Call, evaluations: Sequence[Evaluation | None]) -> Measurements:
+    """What intervals and comparisons of a metric are computed from; rows of NaN for replicates without it."""
 
-    What `roles` does not name is a method.
-    """
-    rows, pairs, curves, traces = [], [], {}, {}
-    for call, methods in metrics_of_methods:
-        if not methods:
-            continue
-        rows += [{"role": roles.get(method, "method"), **one.row(method)} for method, one in methods.items()]
-        unranked = {method: why_unranked(one.images, one.undefined) for method, one in methods.items()}
-        baselines = [method for method in methods if roles.get(method) in ("baseline", "random")]
-        measured = {method: one.measurements for method, one in methods.items()}
-        higher_is_better = bool(metrics[call.name].facts["higher_is_better"])
-        pairs.append(compare(measured, baselines, higher_is_better, unranked).assign(metric=str(call)))
-        lines = {method: one.line for method, one in methods.items() if one.line is not None}
-        if lines:
-            curves[str(call)] = Curves(np.asarray(fractions_of(call, tuple(shape))), lines)
-        traced = {method: one.trace for method, one in methods.items() if one.trace is not None}
-        if traced:
-            traces[str(call)] = Curves(np.asarray(metrics[call.name].facts["trace"].levels), traced)
-    if not rows:
-        return None
-    return Scores(
-        pd.DataFrame(rows)[list(COLUMNS)],
-        pd.DataFrame(columns=["method", "metric", "image", "value"]),
-        pd.concat(pairs, ignore_index=True)[list(COMPARISON_COLUMNS)],
-        curves,
-        traces,
-    )
-
-
-def _measurements(call: Call, evaluations: Sequence[Evaluation | None]) -> Measurements:
     def stacked(name: str) -> np.ndarray:
         arrays = [np.asarray(math.nan) if one is None else one.arrays[name].astype(float) for one in evaluations]
         size = max(array.size for array in arrays)
@@ -343,7 +313,7 @@ def _line(evaluations: Sequence[Evaluation]) -> Line:
     return Line(mean, half, n)
 
 
-def _trace(call: Call, replicates: Sequence[Sequence[Evaluation]]) -> Line:
+def _trace(call: Call, replicates: Replicates) -> Line:
     """A statistic of the data set at all its levels, mean over replicates; images are resampled for its interval."""
     traced = [[_traced(call, one) for one in group] for group in replicates]
     means = np.stack([np.mean([own for own, _ in group], axis=0) for group in traced])

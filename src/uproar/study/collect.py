@@ -23,15 +23,14 @@ from uproar.errors import CODE_ERRORS, Absent, Damaged
 from uproar.estimators import Chain
 from uproar.expression import Call
 from uproar.metrics import metrics
-from uproar.metrics.evaluation import Evaluation, average_evaluations
+from uproar.metrics.evaluation import Evaluation
 from uproar.metrics.registry import read_metric
 from uproar.models.output_kind import assuming_output, logits_of
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
 from uproar.protocols.evaluator import judged_rows
-from uproar.results import scores as replicated_metric
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions_of
-from uproar.results.scores import ReplicatedMetric, Scores, is_ranked, replicate_interval
+from uproar.results.scores import Scores, combined_scores, is_ranked, replicate_interval
 from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINE
@@ -232,20 +231,17 @@ def metric_scores(reading: Reading, checks: bool = False) -> Scores | None:
         if found is not None:
             by_metric.setdefault(cell.metric, {}).setdefault(cell.estimator, {})[cell.seed] = found
 
-    def methods(call: Call) -> Iterator[tuple[str, ReplicatedMetric]]:
-        """The estimators for which a metric is defined in any replicate; `random` is the mean of its rankings."""
-        known = by_metric.get(str(call), {})
-        for chain in study.judged_chains:
+    evaluations: dict[Call, dict[str, list[list[Evaluation]]]] = {}
+    for name in study.check_names if checks else study.metric_names:
+        call = read_metric(name)
+        known, methods = by_metric.get(str(call), {}), evaluations.setdefault(call, {})
+        for chain in study.judged_chains:  # `random` is the mean of its rankings
             names = [each.name for each in study.baseline_chains] if chain.name == BASELINE else [chain.name]
             groups = [[known[n][seed] for n in names if seed in known.get(n, {})] for seed in study.seeds]
-            means = [average_evaluations(group) for group in groups]
-            defined = [g for g, m in zip(groups, means, strict=True) if m is not None and math.isfinite(m.value)]
-            if defined:
-                yield chain.name, ReplicatedMetric.of(call, means, traced=defined)
-
-    calls = [read_metric(name) for name in (study.check_names if checks else study.metric_names)]
+            if any(math.isfinite(each.value) for group in groups for each in group):
+                methods[chain.name] = groups
     roles = {chain.name: chain.role for chain in study.judged_chains}
-    scores = replicated_metric.scores_of(((call, dict(methods(call))) for call in calls), reading.task.shape, roles)
+    scores = combined_scores(evaluations, reading.task.shape, roles, traced=True)
     return None if scores is None else replace(scores, replicates=len(study.seeds))
 
 
