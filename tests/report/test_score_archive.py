@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
-from uproar.report.score_archive import _evaluator_bits, _evaluator_facts
+from uproar.report.score_archive import _packed, _unpacked
 
 
 def test_what_an_evaluator_says_is_read_again_as_it_was_written():
     bits = replace(scores_of(GAINS, KINDS).bits, excess={"good": 0.25}, entropy=2.5)
     arrays: dict[str, np.ndarray] = {}
-    facts = json.loads(json.dumps(_evaluator_facts(0, "label", bits, arrays)))
-    again = _evaluator_bits(facts, arrays)
+    again = _unpacked(json.loads(json.dumps(_packed(bits, arrays))), arrays)
     assert again.kinds == dict(bits.kinds) and again.models == bits.models
     assert (again.excess, again.entropy) == (bits.excess, bits.entropy)
     for name in ("own", "shifted"):
