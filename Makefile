@@ -1,5 +1,5 @@
 # make install   create the environment: afterwards . .venv/bin/activate puts `uproar` on the path
-# make demo   create the environment, run remove-and-retrain on digits, say where the report is
+# make demo   create the environment, compare methods on clothes, retrain on digits, say where the pages are
 # make test-fast   a part of the tests
 # make test   create the environment, check style, types and layers, run all tests
 # make shapes   tests of what works on arrays, with shapes and types checked in every call
@@ -18,6 +18,7 @@ export OMP_NUM_THREADS ?= 1
 install: $(VENV)/.demo
 
 demo: $(VENV)/.demo
+	$(BIN)/uproar run --task fashion-small --protocols evaluator,evaluator:model --out runs/demo-clothes
 	$(BIN)/uproar run --out runs/demo
 
 # the parts that need no study: removal, metrics, protocols, training, networks, data, the store

@@ -198,12 +198,12 @@ def test_explain_writes_a_picture_and_arrays_and_reads_its_own_arrays(here, caps
                 "--target",
                 "label",
                 "--out",
-                "own.html",
+                "own.svg",
             ]
         )
         == 0
     )
-    assert "data:image/png" in (here / "own.html").read_text()
+    assert "<svg" in (here / "own.svg").read_text()
 
 
 def test_explain_reads_a_folder_of_pictures(here, capsys):

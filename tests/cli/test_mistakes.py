@@ -75,7 +75,7 @@ OF_MAPS = [
 OF_EXPLAIN = [
     ("--target", "best", "--target is predicted, label or the number of a class, not 'best'"),
     ("--target", "99", "--target 99: there are 3 classes, 0 to 2"),
-    ("--out", "maps.jpg", "A picture ends in .png, .svg, .html, not 'maps.jpg'"),
+    ("--out", "maps.jpg", "A picture ends in .png or .svg, not 'maps.jpg'"),
     ("--out", "folder.png", "Cannot write folder.png: it is a folder"),
     ("--save", "maps.txt", "--save writes .npz or .safetensors, not 'maps.txt'"),
     ("--save", "file/maps.npz", "Cannot write into file: file is a file"),

@@ -18,6 +18,13 @@ def test_digits_are_those_of_scikit_learn():
     np.testing.assert_allclose(a, b)
 
 
+def test_the_clothes_are_whole_and_balanced():
+    task = load("fashion-small")
+    assert (task.train.images.shape, task.test.images.shape) == ((2000, 1, 28, 28), (500, 1, 28, 28))
+    assert task.train.labels.bincount().tolist() == [200] * 10 and task.test.labels.bincount().tolist() == [50] * 10
+    assert task.classes[9] == "ankle boot" and task.mean.item() == pytest.approx(0.286, abs=0.01)
+
+
 def test_the_split_of_digits_is_fixed_and_balanced():
     task = load("digits")
     again = load("digits")

@@ -37,7 +37,7 @@ def explain(
     ] = None,
     limit: Annotated[int, option("N", "At most so many images", default=str(LIMIT))] = LIMIT,
     layers: Annotated[bool, flag("--layers", "Instead list the network's layers")] = False,
-    out: Annotated[Path, option("FILE", "Picture: .png, .svg, .html", default="maps.png")] = Path("maps.png"),
+    out: Annotated[Path, option("FILE", "Picture: .png or .svg", default="maps.png")] = Path("maps.png"),
     save: Annotated[Path | None, option("FILE", "Maps as arrays: .npz or .safetensors")] = None,
     target: Annotated[
         str, advanced("predicted|label|N", "The class, label or component explained", default="predicted")
@@ -116,8 +116,8 @@ def list_layers(network: Network) -> int:
 
 def check_files(out: Path, save: Path | None) -> None:
     """Refuse files that cannot be written."""
-    if out.suffix not in (".png", ".svg", ".html"):
-        raise BadInput(f"A picture ends in .png, .svg, .html, not {out.name!r}.")
+    if out.suffix not in (".png", ".svg"):
+        raise BadInput(f"A picture ends in .png or .svg, not {out.name!r}.")
     if save is not None and save.suffix not in (".npz", ".safetensors"):
         raise BadInput(f"--save writes .npz or .safetensors, not {save.name!r}.")
     for file in (out, save):

@@ -231,19 +231,34 @@ def _svhn_split(name: str, file: Path) -> Split:
     return Split(name, pixels, torch.from_numpy(labels.astype(np.int64) % 10))
 
 
-# handwritten digits, 8×8 grey: 1,797 images that ship with the package
-# The test part of the UCI "Optical Recognition of Handwritten Digits" set (Alpaydin and Kaynak 1998, CC BY 4.0), the
-# same images and order as scikit-learn's `load_digits`.
+# images that ship with the package
+# The digits are the test part of the UCI "Optical Recognition of Handwritten Digits" set (Alpaydin and Kaynak 1998,
+# CC BY 4.0), the same images and order as scikit-learn's `load_digits`; the clothes are of Fashion-MNIST (Zalando SE,
+# MIT, the licence is in the file): the first 200 training and 50 test images of each class.
+
+
+def _shipped(file: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """The images (n, h, w), bytes, and labels of a file of the package."""
+    with resources.files("uproar.data").joinpath(file).open("rb") as content:
+        stored = np.load(content, allow_pickle=False)
+        return torch.from_numpy(stored["images"]), torch.from_numpy(stored["labels"]).long()
+
+
+@tasks.declare("fashion-small", images="2,000 + 500 grey 28×28", truth="none")
+def fashion_small() -> Task:
+    """A part of Fashion-MNIST that ships with the package: 28×28 grey, as many images of each of the ten classes."""
+    x, y = _shipped("fashion.npz")
+    train, test = slice(None, 2000), slice(2000, None)
+    return Task(
+        "fashion-small", Split("train", x[train, None], y[train]), Split("test", x[test, None], y[test]), FASHION
+    )
 
 
 @tasks.declare(images="1,438 + 359 grey 8×8", truth="none")
 def digits(*, test: Annotated[float, Field(gt=0, lt=1)] = 0.2) -> Task:
     """Handwritten digits 0-9, 8×8 grey, a fixed split with the same share of each class in both parts."""
-    with resources.files("uproar.data").joinpath("digits.npz").open("rb") as file:
-        stored = np.load(file, allow_pickle=False)
-        images, labels = stored["images"], stored["labels"]
-    x = torch.from_numpy(images).float()[:, None] / 16
-    y = torch.from_numpy(labels).long()
+    images, y = _shipped("digits.npz")
+    x = images.float()[:, None] / 16
     in_test = torch.zeros(len(y), dtype=torch.bool)
     for label in y.unique().tolist():
         members = (y == label).nonzero()[:, 0]

@@ -16,12 +16,12 @@ from uproar.report.files import (
     tables_only,
     write_files,
 )
-from uproar.results.scores import Scores
-from uproar.results.study import Results
 
 if TYPE_CHECKING:
     from uproar.report.content import Chapter
     from uproar.report.markdown import StudyText
+    from uproar.results.scores import Scores
+    from uproar.results.study import Results
 
 __all__ = ["read_scores", "write_latex", "write_report", "write_results", "write_scores"]
 
@@ -82,6 +82,7 @@ def write_latex(results: Results | Scores, folder: str | Path) -> Path:
     require_libraries("A report for LaTeX")
     from uproar.report.chapters import chapters_of, score_chapter
     from uproar.report.latex import MAIN, latex_files
+    from uproar.results.scores import Scores
 
     if isinstance(results, Scores):
         title, chapters = "Scores of attribution maps", [score_chapter(results)]

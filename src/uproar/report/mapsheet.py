@@ -1,9 +1,7 @@
-"""Maps beside their images: one row per image, one column per estimator, as PNG, SVG or a page."""
+"""Maps beside their images: one row per image, one column per estimator, as PNG or SVG."""
 
 from __future__ import annotations
 
-import base64
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ from uproar.report.figures import Figure, PictureRow, Pictures, Tile, layer_note
 from uproar.report.files import require_libraries
 from uproar.results.quality import NetworkQuality
 
-ENDINGS = (".png", ".svg", ".html")
+ENDINGS = (".png", ".svg")
 SHOWN = 8
 """Images that `show` draws, if nobody says how many."""
 
@@ -37,14 +35,12 @@ def write_map_sheet(
     """
     file = Path(path)
     if file.suffix not in ENDINGS:
-        raise BadInput(f"A picture ends in {', '.join(ENDINGS)}, not {file.name!r}.")
+        raise BadInput(f"A picture ends in {' or '.join(ENDINGS)}, not {file.name!r}.")
     head = [] if quality is None else [quality.sentence, *([quality.warning] if quality.warning else [])]
-    as_page = file.suffix == ".html"
-    kind = "png" if as_page else file.suffix.removeprefix(".")
-    content = _drawn(images, maps, titles, kind, "" if as_page else " ".join(head), layers)
+    content = _drawn(images, maps, titles, file.suffix.removeprefix("."), " ".join(head), layers)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, _page(content, maps, head) if as_page else content)
+        write_file(file, content)
     except OSError as error:
         raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
     return file
@@ -60,7 +56,7 @@ def show(
     """Images (n, c, h, w) beside their maps (n, h, w), or several maps by name: a notebook shows them as a picture.
 
     Red speaks for the class, blue against it, and each map is scaled alone. `titles` stand beside the images, of which
-    the first `limit` are drawn; `.save("maps.png")` (or .svg, .html) writes them to a file.
+    the first `limit` are drawn; `.save("maps.png")` (or .svg) writes them to a file.
 
     >>> show(np.zeros((2, 1, 4, 4)), {"grad": np.ones((2, 4, 4))})
     <MapSheet of 2 images: grad>
@@ -89,7 +85,7 @@ class MapSheet:
     titles: tuple[str, ...]
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture to a .png, .svg or .html file; its path."""
+        """Write the picture to a .png or .svg file; its path."""
         return write_map_sheet(path, self.images, self.maps, self.titles)
 
     def __repr__(self) -> str:
@@ -124,17 +120,3 @@ def _drawn(
     )
     plot = Pictures(tuple(maps), rows, notes=layer_notes(maps, layers or {}))
     return draw(Figure((plot,), 1, "maps"), kind, head)
-
-
-def _page(png: bytes, maps: Mapping[str, np.ndarray], head: Sequence[str]) -> bytes:
-    picture = base64.b64encode(png).decode()
-    names = html.escape(", ".join(maps))
-    above = "".join(f"<p>{html.escape(text)}</p>" for text in head)
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Maps</title>"
-        "<body style='font-family:system-ui;margin:2rem'>"
-        f"<h1>Maps: {names}</h1>{above}"
-        "<p>Red speaks for the class, blue against it; each map is scaled alone.</p>"
-        f"<img style='max-width:100%' alt='{names}' src='data:image/png;base64,{picture}'>"
-        "</body></html>"
-    ).encode()
