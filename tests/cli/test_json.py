@@ -55,7 +55,7 @@ def test_the_tables_of_a_run_are_those_of_its_csv_files(tiny_run, tmp_path, caps
     ("line", "keys"),
     [
         ("report RUN --claims hooker2019", {"claims", "verdicts", "answers", "report"}),
-        ("compare RUN RUN", {"settings", "cells", "verdicts", "matters"}),
+        ("compare RUN RUN", {"settings", "values", "verdicts", "matters"}),
         ("compare RUN grad", {"comparisons"}),
         ("audit RUN --dry-run --audits blur", {"planned"}),
         ("store verify RUN", {"kinds", "damaged", "store"}),

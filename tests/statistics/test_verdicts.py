@@ -19,9 +19,9 @@ from uproar.statistics.comparisons import (
     intervals,
     paired,
     sequential,
-    undecided_estimators,
 )
 from uproar.statistics.intervals import detectable, required_sample_size
+from uproar.study.adaptive import undecided_estimators
 
 
 def table_of(areas, fractions=(0.5,)):

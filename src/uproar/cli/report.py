@@ -169,8 +169,7 @@ def print_difference(difference: Difference) -> None:
     """Settings, values and verdicts that differ between two runs: verdicts of evaluators first."""
     add_to_json(
         settings=[{"setting": name, "before": a, "after": b} for name, (a, b) in difference.settings.items()],
-        cells=asdict(difference.cells),
-        scores=asdict(difference.scores),
+        values=asdict(difference.values),
         verdicts=difference.verdicts,
         matters=len(difference.decisive) > 0,
         sentence=difference.sentence,
@@ -182,9 +181,7 @@ def print_difference(difference: Difference) -> None:
         output.print(shown)
     else:
         output.print("The studies are the same.")
-    output.print(f"Cells: {difference.cells.sentence}.", highlight=False, soft_wrap=True)
-    if difference.scores.common or difference.scores.added or difference.scores.removed:
-        output.print(f"Metrics: {difference.scores.sentence}.", highlight=False, soft_wrap=True)
+    output.print(f"Values: {difference.values.sentence}.", highlight=False, soft_wrap=True)
     several = len(difference.verdicts[["task", "model"]].drop_duplicates()) > 1
     for unit, scale, form, words in (
         ("bits", 1, "{:+.3f}", "score against random, in bits"),

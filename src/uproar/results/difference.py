@@ -1,4 +1,4 @@
-"""What differs between two runs, and whether it matters: settings, values of cells and metrics, verdicts."""
+"""What differs between two runs, and whether it matters: settings, values of metrics, verdicts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pandas as pd
 
 from uproar.results.study import Results
 
-CELL = ["task", "model", "protocol", "estimator", "fraction", "seed"]
-SCORE = ["task", "model", "metric", "estimator", "seed"]
+VALUE = ["task", "model", "metric", "method", "replicate", "fraction", "image"]
+"""What a value of `Results.table` is about."""
 VERDICT = ["task", "model", "protocol", "estimator"]
 
 VERDICT_COLUMNS = {
@@ -34,7 +34,7 @@ _DECISIVE = ("reversed", "decided", "undecided", "strengthened", "weakened")
 
 @dataclass(frozen=True)
 class Values:
-    """The values that two runs have of the same cells or scores."""
+    """The values that two runs have, of every fraction and image."""
 
     common: int
     changed: int
@@ -57,8 +57,7 @@ class Difference:
 
     settings: Mapping[str, tuple[Any, Any]]
     """Settings of the studies that differ, as `recipe.epochs` in a table: before, after; None where one has none."""
-    cells: Values
-    scores: Values
+    values: Values
     verdicts: pd.DataFrame
     """See VERDICT_COLUMNS."""
 
@@ -82,14 +81,9 @@ class Difference:
 
 def compare(before: Results, after: Results) -> Difference:
     """What changed from one run to another."""
-    cells = (_values(run.cells, CELL, "accuracy") for run in (before, after))
-    scores = (_values(run.scores, SCORE, "value") for run in (before, after))
-    return Difference(
-        differing_settings(before.study, after.study),
-        _compare_values(*cells),
-        _compare_values(*scores),
-        _compare_verdicts(_verdicts(before), _verdicts(after)),
-    )
+    settings = differing_settings(before.study, after.study)
+    values = _compare_values(*(run.table[run.table["status"] == "done"] for run in (before, after)))
+    return Difference(settings, values, _compare_verdicts(_verdicts(before), _verdicts(after)))
 
 
 def differing_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -108,18 +102,14 @@ def differing_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> d
     return found
 
 
-def _values(table: pd.DataFrame, keys: list[str], column: str) -> pd.Series:
-    done = table[table["status"] == "done"]
-    return done.set_index(keys)[column].astype(float)
-
-
-def _compare_values(before: pd.Series, after: pd.Series) -> Values:
-    common = before.index.intersection(after.index)
-    old, new = before.loc[common], after.loc[common]
-    differs = ~((old == new) | (old.isna() & new.isna()))
-    gaps = (old - new).abs()[differs]
+def _compare_values(before: pd.DataFrame, after: pd.DataFrame) -> Values:
+    both = before.merge(after, on=VALUE, how="outer", suffixes=("_before", "_after"), indicator=True)
+    common = both[both["_merge"] == "both"]
+    gaps = (common["value_after"] - common["value_before"]).abs()
+    changed = (gaps > 0) | (common["value_after"].isna() != common["value_before"].isna())
+    sides = both["_merge"].value_counts()
     largest = float(gaps.max()) if gaps.notna().any() else 0.0
-    return Values(len(common), int(differs.sum()), largest, len(after) - len(common), len(before) - len(common))
+    return Values(len(common), int(changed.sum()), largest, int(sides["right_only"]), int(sides["left_only"]))
 
 
 def _verdicts(run: Results) -> pd.DataFrame:

@@ -254,7 +254,8 @@ class Results:
                     rows.append(pd.DataFrame({**place, "value": measured.by_image.ravel()}))
         table = _joined(rows).reindex(columns=list(TABLE_COLUMNS))
         table["role"] = [self.roles.get(name, "method") for name in table["method"]]
-        return table.astype({"metric": str, "method": str, "image": "Int64"}).fillna({"reason": ""})
+        types = {"metric": str, "method": str, "image": "Int64", "reason": object}
+        return table.astype(types).fillna({"reason": ""})
 
     @property
     def settings(self) -> list[tuple[str, str]]:

@@ -329,12 +329,6 @@ def sequential(
     return result.sort_values("advantage", ascending=False, ignore_index=True)
 
 
-def undecided_estimators(verdicts: pd.DataFrame) -> list[str]:
-    """The methods whose verdict is open, with the baselines they are compared with; none where all are decided."""
-    rest = verdicts[verdicts["side"] == 0]
-    return list(rest["estimator"]) if (rest["verdict"] != "baseline").any() else []
-
-
 def intervals(table: pd.DataFrame) -> pd.DataFrame:
     """Mean and 95 % t-interval over replicates for each estimator and fraction, with n.
 

@@ -110,10 +110,9 @@ class Interval:
         error = self.standard_error
         return replace(self, low=max(self.low, low), high=min(self.high, high), limits=(low, high), error=error)
 
-    def text(self, scale: float = 1.0, digits: int = 2) -> str:
+    def text(self) -> str:
         """Value and half width, e.g. `0.31 ± 0.04`; the value alone where there is no interval."""
-        value = f"{scale * self.value:.{digits}f}"
-        return value if math.isnan(self.half_width) else f"{value} ± {scale * self.half_width:.{digits}f}"
+        return f"{self.value:.2f}" + ("" if math.isnan(self.half_width) else f" ± {self.half_width:.2f}")
 
     def as_row(self, name: str = "mean", prefix: str = "", with_n: bool = False) -> dict[str, float]:
         """Columns of a table: the value under a name, `low` and `high` behind a prefix, and `n` where asked for."""

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+
 from uproar.protocols import protocol_named
 from uproar.results.study import Results
-from uproar.statistics.comparisons import undecided_estimators
 from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
 from uproar.store import Store
 from uproar.study.collect import collect
@@ -52,6 +53,12 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
                     checks=study.checks if n == INTERIM_ANALYSES[0] else (),
                 ),
             )
+
+
+def undecided_estimators(verdicts: pd.DataFrame) -> list[str]:
+    """The methods whose verdict is open, with the baselines they are compared with; none where all are decided."""
+    rest = verdicts[verdicts["side"] == 0]
+    return list(rest["estimator"]) if (rest["verdict"] != "baseline").any() else []
 
 
 def _undecided(study: Study, setting: Setting, metric: str, results: Results | None) -> list[str]:
