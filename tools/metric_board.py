@@ -23,12 +23,13 @@ import pandas as pd
 import torch
 
 from uproar.metrics.registry import read_metric
-from uproar.report.metric_board import board_json, board_page
+from uproar.report.metric_board import board_figure, board_json, board_page
 from uproar.results.board import BOARD, COLUMNS, PARTS, board_table
 from uproar.study.board import Network, board, networks
 from uproar.study.choose import FINE_TUNED, REACHES, filled_metrics
 
 PAGE = Path("docs/board.md")
+FIGURE = Path("docs/images/board.png")
 SEEDS = 5
 ASKED = (
     "evaluator",
@@ -100,7 +101,8 @@ def main() -> None:
     facts = {k: v for k, v in json.loads(BOARD.read_text(encoding="utf-8")).items() if k not in ("columns", "rows")}
     head = PAGE.read_text(encoding="utf-8").partition("\n## What the board says\n")[0]
     PAGE.write_text(f"{head}\n## What the board says\n\n{board_page(board_table(), facts)}", encoding="utf-8")
-    print(f"{PAGE}, {BOARD}")
+    board_figure(board_table()).savefig(FIGURE, dpi=110)
+    print(f"{PAGE}, {FIGURE}, {BOARD}")
 
 
 if __name__ == "__main__":

@@ -50,10 +50,7 @@ CONVOLUTIONAL = {
     "random_blurred": "random_blurred(sigma=2.0)",
     "label_cue": "label_cue(share=0.05)",
     "oracle": "oracle",
-    **{
-        f"degraded {kind}": f"degraded(kind={kind}, level=0.5)"
-        for kind in ("noise", "shift", "blur", "missing", "extra", "sign", "encoder", "edges", "contrast", "leak")
-    },
+    **{f"degraded {kind}": f"degraded(kind={kind}, level=0.5)" for kind in ("noise", "missing", "shift", "encoder")},
     "sg(ig)": "sg(ig(steps=5, rule=midpoint, baseline=black, inner=signed), samples=3, sigma=0.15, unit=range)",
     "sg absolute": "sg(grad, samples=3, sigma=0.2, unit=absolute)",
     "abs(grad)": "abs(grad)",
@@ -97,7 +94,6 @@ CONVOLUTIONAL = {
     "critic_steps=2, critic_lr=5e-05, clip=0.01, width=4, mean_lr=0.1, spread_lr=0.05, mask_lr=0.003, images=64)",
     "tame": "tame(layers=[features.1, features.3], epochs=1, lr=0.005, batch=16, momentum=0.9, weight_decay=0.0005, "
     "ce=1.5, area=2.0, variation=0.01, images=64)",
-    "randomised": "randomised(of=grad, layers=1)",
 }
 """Chains on a convolutional network, by the name that their maps get in the file."""
 OF_TOKENS = {

@@ -12,9 +12,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators.registry import Context, direct, estimator, estimators, postprocess
+from uproar.estimators.registry import Context, direct, estimator, postprocess
 from uproar.estimators.transforms import gaussian, gaussian_filter
-from uproar.models.copies import redrawn_copies
 from uproar.removal.order import count
 from uproar.seeds import Draws
 from uproar.types import Images, Labels, Maps, RawMaps
@@ -193,11 +192,11 @@ def distance_from_class_place(h: int, w: int, target: Labels) -> Tensor:
 
 # the known truth made worse on purpose, step by step: maps whose order of quality is known
 # Every kind starts from the map that is 1 on the important pixels and 0 elsewhere, and all levels of a kind share
-# their random draws, so that what is wrong at one level is wrong at all higher ones. A metric or protocol that judges
-# maps must put lower levels above higher ones; `uproar check` asks which do.
+# their random draws, so that what is wrong at one level is wrong at all higher ones. A metric must put lower levels
+# above higher ones; `uproar check` says which do.
 
 
-Kind = Literal["noise", "shift", "blur", "missing", "extra", "sign", "encoder", "edges", "contrast", "leak"]
+Kind = Literal["noise", "missing", "shift", "encoder"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LEVELS = (0.25, 0.5, 0.75)
 """The levels that are asked about, after the truth itself."""
@@ -224,36 +223,24 @@ def degraded(
 ) -> RawMaps:
     """The known important pixels, degraded: level 0 is the truth, higher levels of a kind are worse.
 
-    noise: Gaussian noise, 2·level standard deviations. blur: Gaussian filter, σ = level·side/4. missing: a share
-    `level` of the pixels lacks. extra: a share level² of all others is marked too. sign: a share of the pixels has −1.
-    shift, encoder, edges: a share is replaced by as many others: a quarter of the side away, at a place that tells the
-    class, on the strongest edges. contrast: all others get the value `level`; the order stays right. leak: nothing is
-    missing, but a share of as many others is marked too, at a place that tells the class.
+    noise: Gaussian noise, 2·level standard deviations. missing: a share `level` of the pixels lacks. shift, encoder: a
+    share is replaced by as many others: a quarter of the side away, or at a place that tells the class.
     """
     truth = oracle(model, x, target, context)[:, 0].cpu()  # on the CPU, as the draws are
-    return (truth if level == 0 else _degraded(truth, kind, level, context.draws, x, target))[:, None].to(x)
+    return (truth if level == 0 else _degraded(truth, kind, level, context.draws, target))[:, None].to(x)
 
 
-def _degraded(truth: Maps, kind: Kind, level: float, draws: Draws, x: Images, target: Labels) -> Maps:
+def _degraded(truth: Maps, kind: Kind, level: float, draws: Draws, target: Labels) -> Maps:
     size = truth.shape[1:]
     if kind == "noise":
         return truth + 2 * level * draws.normal("degraded noise", *size)
-    if kind == "blur":
-        return gaussian(truth, sigma=level * min(size) / 4)
-    if kind == "contrast":
-        return truth + level * (1 - truth)
-    if kind == "extra":
-        others = draws.uniform("degraded extra", *size).masked_fill(truth > 0, torch.inf)
-        return truth + _first(others, (level**2 * (1 - truth).sum((1, 2))).round().long())
     # a share of the important pixels by chance; higher levels contain lower ones
     order = draws.uniform("degraded pixels", *size).masked_fill(truth == 0, torch.inf)
     counts = (level * truth.sum((1, 2))).round().long()
-    chosen = _first(order, counts).bool()
+    kept = truth * ~_first(order, counts).bool()
     if kind == "missing":
-        return truth * ~chosen
-    if kind == "sign":
-        return torch.where(chosen, -truth, truth)
-    # as many others as are chosen, those with the lowest numbers here, are marked
+        return kept
+    # as many others, those with the lowest numbers here, are marked
     if kind == "shift":
         ways = (draws.uniform("degraded direction") * 4).long().tolist()  # up, down, left or right on the torus
         moved = [
@@ -261,61 +248,15 @@ def _degraded(truth: Maps, kind: Kind, level: float, draws: Draws, x: Images, ta
             for each, way in zip(truth, ways, strict=True)
         ]
         others = draws.uniform("degraded moved", *size) - torch.stack(moved)
-    elif kind == "edges":
-        others = -sobel(nn.Identity(), x, target)[:, 0].cpu()
-    else:  # encoder and leak: nearest to the place of the class on the edge
+    else:  # nearest to the place of the class on the edge
         others = distance_from_class_place(size[0], size[1], target.cpu()).view_as(truth)
-    added = _first(others.to(truth).masked_fill(truth > 0, torch.inf), counts)
-    return truth + added if kind == "leak" else truth * ~chosen + added
+    return kept + _first(others.to(truth).masked_fill(truth > 0, torch.inf), counts)
 
 
 def _first(order: Tensor, counts: Tensor) -> Tensor:
     """1 on the pixels of each image with the `counts` lowest numbers, (n, h, w)."""
     places = order.flatten(1).argsort(dim=1, stable=True).argsort(dim=1, stable=True)
     return (places < counts[:, None]).float().view_as(order)
-
-
-# maps of a network that has partly forgotten: with every layer drawn anew they say less of the network asked about
-
-
-def _passes(of: str) -> float:
-    """The cost of the inner map, and of the pass that finds the order of the layers."""
-    from uproar.estimators.chain import read_chain  # which reads what is declared here
-
-    return 0.5 + read_chain(of).passes
-
-
-@estimator(
-    passes=lambda of, layers: _passes(of),
-    formula="the map `of` of a copy whose last `layers` layers are drawn anew",
-    paper="after Adebayo et al. 2018",
-    fails="on purpose: worse with every layer",
-)
-def randomised(
-    model: nn.Module,
-    x: Images,
-    target: Labels,
-    context: Context,
-    *,
-    of: str = "ig",
-    layers: Annotated[int, Field(ge=1)] = 1,
-) -> RawMaps:
-    """The map of a copy of the network whose last layers, counted from the output, are drawn anew.
-
-    The draws depend on the seed alone: more layers contain fewer.
-    """
-    from uproar.estimators.chain import read_chain  # which reads and runs what is declared here
-    from uproar.estimators.explain import raw_maps
-
-    chain = read_chain(of)
-    call, facts = chain.raw, estimators[chain.raw.name].facts
-    if chain.filters or facts["role"] != "estimator" or facts.get("prepare"):
-        raise BadOption(f"randomised: of is an estimator that prepares nothing, such as ig or grad, not {of!r}.")
-    copies = redrawn_copies(model, x, context.draws.seed, cascading=True)
-    copy = next(itertools.islice(copies, layers - 1, None), None)
-    if copy is None:
-        raise NotApplicable(f"the network has fewer than {layers} layers with weights")
-    return raw_maps(copy, x, target, context, [call])[call]
 
 
 # maps changed on purpose, for audits: values taken away or put in, a prior shape, a coarser grain

@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
-from uproar.results.board import COLUMNS, Card, cards
+from uproar.results.board import COLUMNS, LEAST, Card, cards
 
 
 def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """What the board says, in Markdown: a row per metric, the higher of the lower τ first."""
-    head = ["metric", "τ whole order", "τ top k", "held out", "degraded", "trusted", "impostors that fool it"]
-    head += ["adversaries that fool it"]
+    head = ["metric", "τ whole order", "τ top k", "held out", "degraded", "trusted", "fooled by"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for card in cards(table):
         held_out = ", ".join(f"{card.tau(by, 'held-out').value:.2f}" for by in ("order", "top"))
-        cells = [f"`{card.metric}`", _with_ends(card, "order"), _with_ends(card, "top"), held_out]
-        cells += [f"{card.tau('degraded').value:.2f}", "yes" if card.trusted else "no"]
-        cells += [_fooled(card, impostors=True), _fooled(card, impostors=False)]
-        lines.append(f"| {' | '.join(cells)} |".replace("-0.", "−0."))
+        cells = [f"`{short(card.metric)}`", _with_ends(card, "order"), _with_ends(card, "top"), held_out]
+        cells += [f"{card.tau('degraded').value:.2f}", "yes" if card.trusted else "no", _fooled(card)]
+        lines.append(re.sub(r"(?<=[ (])-(?=\d)", "−", f"| {' | '.join(cells)} |"))
     made = (
-        f"Made by `{facts['command']}` with uproar {facts['version']}, torch {facts['torch']}, Python "
-        f"{facts['python']}; {facts['minutes']} minutes of processor time. In brackets the 95 % interval over kinds of "
-        "networks; *held out*: both τ on the held-out networks alone; beside a map, on how many networks it fools the "
-        "metric."
+        f"`{facts['command']}`, uproar {facts['version']}, torch {facts['torch']}, {facts['minutes']} minutes of "
+        "processor time. *Held out*: both τ on the held-out networks alone. Numbers after maps: how many of the "
+        "networks they fool the metric on; **bold**: impostors."
     )
     return "\n".join([made, "", *lines, ""])
+
+
+def short(metric: str) -> str:
+    """A metric as a table has room for it: of many shares the first and the last.
+
+    >>> short("road(by=probability, fractions=[0, 0.1, 0.2, 0.3])")
+    'road(by=probability, fractions=[0, …, 0.3])'
+    """
+    return re.sub(r"\[([\d.]+), (?:[\d.]+, ){2,}([\d.]+)\]", r"[\1, …, \2]", metric)
 
 
 def _with_ends(card: Card, by: str) -> str:
@@ -38,9 +46,28 @@ def _with_ends(card: Card, by: str) -> str:
     return f"{tau.value:.2f}{ends}"
 
 
-def _fooled(card: Card, impostors: bool) -> str:
-    by_map = card.fooled_by(impostors)
-    return ", ".join(f"`{name}` {len(where)}" for name, where in by_map.items()) or "–"
+def _fooled(card: Card) -> str:
+    impostors = [f"**{name}** {len(where)}" for name, where in card.fooled_by(impostors=True).items()]
+    adversaries = [f"{name} {len(where)}" for name, where in card.fooled_by(impostors=False).items()]
+    return ", ".join([*impostors, *adversaries]) or "–"
+
+
+def board_figure(table: pd.DataFrame) -> Figure:
+    """τ of every metric by both definitions of right, with intervals, the best at the top."""
+    shown = cards(table)[::-1]
+    figure = Figure(figsize=(8, 0.27 * len(shown) + 1), layout="constrained")
+    axes = figure.subplots()
+    for by, words, mark, shift in (("order", "whole order", "o", 0.12), ("top", "top k", "s", -0.12)):
+        taus = [card.tau(by) for card in shown]
+        heights = [place + shift for place in range(len(shown))]
+        axes.hlines(heights, [tau.low for tau in taus], [tau.high for tau in taus], color="0.75", linewidth=1)
+        axes.plot([tau.value for tau in taus], heights, mark, markersize=4, label=words)
+    axes.set_yticks(range(len(shown)), [short(card.metric) for card in shown], fontsize=7)
+    axes.axvline(0, color="0.5", linewidth=0.7)
+    axes.axvline(LEAST, color="0.5", linewidth=0.7, linestyle=":")
+    axes.set_xlabel("Kendall's τ with the known order of methods (dotted: what trust takes)")
+    axes.legend(loc="lower left")
+    return figure
 
 
 def board_json(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
