@@ -16,6 +16,7 @@ SMALLER = {
     "epochs=12": "epochs=1",
     '"epochs": 4': '"epochs": 1',
     '"epochs": 3': '"epochs": 1',
+    '"seeds": 5': '"seeds": 2',
     "slice(0, 64)": "slice(0, 12)",
     "labels[:64]": "labels[:12]",
     "slice(0, 800)": "slice(0, 80)",
