@@ -375,7 +375,7 @@ class Chooser:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recommendation(Answer):
     """The recommendation for a network and images, with what it was made from."""
 
