@@ -35,7 +35,7 @@ def read_given(images: Any, limit: int | None = None, seed: int = 0) -> tuple[Te
 
     `images` is a tensor or an array, a pair of images and labels, a folder or array file, a data set (of torch or of
     Hugging Face), or anything that gives batches, such as a DataLoader. Of a folder or data set, the images are drawn
-    by lot; batches are taken in their order.
+    at random; batches are taken in their order.
     """
     if isinstance(images, str | Path):
         x, _, labels = read_images(images, limit, mixed=seed)

@@ -1,4 +1,4 @@
-"""Scores kept beside their page, so that the page, tables and figures can be made again."""
+"""Scores kept beside their page, so that the page, tables and figures can be written again."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Choosing a method for a network that people have: explain, judge by what is valid for what was given, answer.
+"""Choosing a method for a network that people have: explain, score by what is valid for the images, recommend.
 
     answer = uproar.choose(model, images)                 # .sentence, .table, .recommended
     answer = uproar.choose(model, images, labels, train=train, train_labels=train_labels, budget="10m")
 
-Without training images the judges are `road` and `road_lerf`: the most important pixels are filled first, or the least
+Without training images the metrics are `road` and `road_lerf`: the most important pixels are filled first, or the least
 important ones, and only up to the share of random pixels that this network bears to lose (`in_domain_share`). With
-labelled training images fine-tuned copies of the network judge beside them (F-Fidelity, IDSDS). Two checks flag
+labelled training images fine-tuned copies of the network take part (F-Fidelity, IDSDS). Two checks flag
 methods: maps that stay the same for a network with fresh weights, and maps that noise nobody sees changes.
 
 The images come in rounds of 64, 256 and all of them, until the answer stays the same, or the next round would not fit
@@ -63,7 +63,7 @@ from uproar.wording import duration, seconds_of
 FIRST, TIMES = 16, 4
 """Images of the first round, and how many times as many the next one has."""
 FEWEST = 8
-"""Images below which nothing is judged; so few only where a budget allows no more."""
+"""Images below which nothing is scored; so few only where a budget allows no more."""
 TRIED = 4
 """Images on which methods and metrics are tried and timed."""
 CHECKED = 16
@@ -75,7 +75,7 @@ REACH = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 REACHES = (0.1, 0.3, 0.5)
 """Shares up to which pixels are filled: the largest that the network bears; the board has all three."""
 POINTS = 3
-"""Points of a judging curve, of which the first is the image as it is. More images tell methods apart sooner than more
+"""Points of a curve, of which the first is the image as it is. More images separate methods sooner than more
 points: on 100 pictures t values of ROAD with 3 points are 10 % below those with 17, for an eighth of the time."""
 FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
 """Metrics for which a copy of the network is fine-tuned."""
@@ -114,7 +114,7 @@ class Chooser:
     seconds: dict[str, float] = field(default_factory=dict)
     """By method: seconds per image, those of its whole family where it shares passes."""
     judging: float = 0.0
-    """Seconds of judging one map."""
+    """Seconds of scoring one map."""
 
     def __post_init__(self) -> None:
         self.began = self.clock() if self.began is None else self.began
@@ -215,12 +215,12 @@ class Chooser:
             self.explained[name] = torch.cat([self.explained[name][:done], more]) if done else more
 
     def _per_image(self, chains: Sequence[Chain]) -> float:
-        """Seconds that an image takes: to be explained by all methods, and judged."""
+        """Seconds that an image takes: to be explained by all methods, and scored."""
         making = sum(max(self.seconds[chain.name] for chain in group) for group in families(chains))
         return making + self.judging * (len(chains) + len(self.maps))
 
     def _metrics(self) -> list[str]:
-        """The metrics that judge: filled images as far as the network bears them, fine-tuned copies where it can."""
+        """The metrics that decide: filled images as far as the network bears them, fine-tuned copies where it can."""
         self.tell("measuring robustness to replaced pixels", self.left)
         shares = ", ".join(map(str, REACH))
         few, random = images_between(self.subject, 0, min(CHECKED, len(self.subject.x))), [read_chain(BASELINE)]
@@ -255,8 +255,8 @@ class Chooser:
         return chosen
 
     def _seconds_of_judging(self, baselines: Sequence[Chain], metrics: Sequence[str]) -> float:
-        """Seconds that judging a map takes."""
-        self.tell("measuring how long judging takes", self.left)
+        """Seconds that scoring a map takes."""
+        self.tell("measuring how long scoring takes", self.left)
         few = images_between(self.subject, 0, min(TRIED, len(self.subject.x)))
         maps = {chain.name: self.explained[chain.name] for chain in baselines[:2]} or dict(self.maps)
         seconds = 0.0
@@ -285,7 +285,7 @@ class Chooser:
         return max(min(first, FEWEST), math.floor(min(self.left / max(self._per_image(chains), 1e-9), first)))
 
     def _images_in_time(self, chains: Sequence[Chain], done: int, planned: int) -> int:
-        """How many of the planned images can be explained and judged in the time left."""
+        """How many of the planned images can be explained and scored in the time left."""
         if self.budget is None:
             return planned
         judging = self.judging * (len(chains) + len(self.maps))
@@ -446,7 +446,7 @@ def choose(
     output: Output = "auto",
     seed: int = 0,
 ) -> Recommendation:
-    """Which attribution method to use for a network, judged on images.
+    """Which attribution method to use for a network, by its scores on images.
 
     `images` is a DataLoader or any other batches, with or without labels, a tensor or array (n, c, h, w), a data set of
     torch or Hugging Face, or a folder; at most `limit` of them are used. A network that expects normalised images says
@@ -454,7 +454,7 @@ def choose(
     up where the network or the data set carries it. `labels` are the classes; without them the predicted class is
     explained. `methods` are names, functions `(model, x, target) -> map`, Attribution objects of Captum and ready maps
     ({"mine": maps}), in any mixture. `grad_cam(layer=all)` and `ig(baseline=all)` stand for the best of all layers or
-    baselines, which is picked on some images and judged on the others. `train` (images as above, best with labels) adds
+    baselines, which is picked on some images and scored on the others. `train` (images as above, best with labels) adds
     metrics that fine-tune copies of the network. `classes` are names for the pictures. `budget` is a time in seconds or
     such as "10m"; None takes all images. Maps are kept in `store`, a folder, if there is one. The model is given back
     as it came.
@@ -483,7 +483,7 @@ def choose(
         if split is not None and labelled:
             chooser.fine_tuner = _fine_tuner(split, subject.context.colour(subject.x).flatten(), seed)
         recommendation = Recommendation.of(chooser.scores())
-        line.say(f"{len(names) + len(ready)} methods judged in {duration(chooser.spent)}", last=True)
+        line.say(f"{len(names) + len(ready)} methods scored in {duration(chooser.spent)}", last=True)
         return recommendation
 
 
