@@ -282,12 +282,10 @@ class Results:
     @property
     def answer(self) -> Answer:
         """Which method to use, in a study of one task and model."""
-        if len(self.answers) != 1:
-            places = ", ".join(f"({task!r}, {model!r})" for task, model in self.settings) or "none"
-            raise BadInput(
-                f"A study has an answer for each task and model ({places}): use .answers or .view(...).answer."
-            )
-        return self.answers[0]
+        if len(self.views) == 1:
+            return self.views[0].answer
+        places = ", ".join(f"({view.task!r}, {view.model!r})" for view in self.views) or "none"
+        raise BadInput(f"A study has an answer for each task and model ({places}): use .answers or .view(...).answer.")
 
     @property
     def until_decided(self) -> bool:
@@ -375,8 +373,8 @@ class Results:
 
     @property
     def comparison_alpha(self) -> float:
-        """The error rate that the pairs of a protocol share."""
-        return ALPHA / len(self.interim_analyses) if self.until_decided else ALPHA
+        """The error rate that the comparisons of a metric share."""
+        return ALPHA / len(self.interim_analyses) if self.study.get("until_decided") else ALPHA
 
     @functools.cached_property
     def intervals(self) -> pd.DataFrame:
@@ -455,7 +453,7 @@ class StudyView:
         place = (task, model)
         self.metric_scores, self.check_scores = results.metric_scores.get(place), results.check_scores.get(place)
         self.quality, self.roles = results.quality.get(place), results.roles
-        self.score_name = results.score_names.get(task, "accuracy")
+        self.score_name = results.provenance.get("score_names", {}).get(task, "accuracy")
         self.findings = [one for one in results.findings if (one.task, one.model) == place]
         self.claims = [one for one in results.claims if (one.task, one.model) == place]
         self.pictures = [one for one in results.pictures if (one.task, one.model) == place]
@@ -569,8 +567,7 @@ class StudyView:
 
         In a study that ran until it was decided each verdict is that of the interim analysis which decided it.
         """
-        rankings, frames = [BASELINE, *self.results.further_rankings], {}
-        cells = self.own(self.results.own_cells)
+        frames = {}
         for name in self.compared:
             curves, higher_is_better = self.curves(name), self.results.protocols[name].higher_is_better
             names = set(curves["estimator"])
@@ -581,8 +578,10 @@ class StudyView:
                 frame = sequential(curves, higher_is_better, self.results.interim_analyses, others)
             else:
                 frame = against_random(curves, higher_is_better, others=others)
+            cells = self.own(self.results.own_cells)
             done = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
-            random = done[done["estimator"].isin(rankings)].groupby("seed")["estimator"].nunique()
+            rankings = done[done["estimator"].isin([BASELINE, *self.results.further_rankings])]
+            random = rankings.groupby("seed")["estimator"].nunique()
             images = frame["estimator"].map(done.groupby("estimator")["images"].max())
             frame = frame.assign(images=images, random_rankings=int(random.min()) if len(random) else 0)
             frames[name] = self._placed(frame, name)

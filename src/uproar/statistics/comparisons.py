@@ -72,7 +72,7 @@ def paired(values: Values, pairs: Iterable[tuple[str, str]], higher_is_better: b
     for first, second in pairs:
         lead = paired_difference(values[first], values[second])
         lead = lead if higher_is_better else -lead
-        ends = (lead.low, lead.high, lead.standard_error, lead.df, lead.p)
+        ends = (lead.low, lead.high, lead.error, lead.df, lead.p)
         rows.append((first, second, lead.value, *ends, lead.n, lead.replicates))
     columns = ["first", "second", "difference", "low", "high", "se", "df", "p", "n", "replicates"]
     return pd.DataFrame(rows, columns=columns)
