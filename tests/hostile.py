@@ -363,7 +363,7 @@ def _report(folder: Path, name: Callable[[int], str]) -> str:
 def _scores(folder: Path, name: Callable[[int], str]) -> str:
     """The page of scores whose every text is made by `name`."""
     from tests.report.test_score_report import scores_of
-    from uproar.report import write_scores
+    from uproar.report import write_report
 
     levels = {m: {"random": 0.3, name(0): 0.8, name(1): 0.5} for m in ("insertion", name(2))}
     settings = {
@@ -371,4 +371,4 @@ def _scores(folder: Path, name: Callable[[int], str]) -> str:
         "notices": (name(7),),
         "provenance": {"model": name(8), "versions": {"uproar": name(9)}},
     }
-    return write_scores(scores_of(levels, curves=["insertion"], **settings), folder).read_text()
+    return write_report(scores_of(levels, curves=["insertion"], **settings), folder).read_text()

@@ -21,7 +21,7 @@ from uproar.metrics import metrics
 from uproar.papers.claims import claims
 from uproar.report.files import write_files
 from uproar.report.score_archive import archive_files
-from uproar.report.tables import score_table_files
+from uproar.report.tables import table_files
 from uproar.scoring import score_all
 from uproar.study.record import write_run
 from uproar.training.recipe import recipes
@@ -63,7 +63,7 @@ def place(tmp_path_factory):
     write_run(runs / "digits", uproar.study_of(folder / "study.toml"), str(runs / "digits/store"), {}, STUDY)
     task, model, x, y, maps = small()
     scores = score_all(model, x, y, maps, ["deletion(steps=2)"], mean=task.mean)
-    write_files({**score_table_files(scores), **archive_files(scores)}, runs / "score")
+    write_files({**table_files(scores), **archive_files(scores)}, runs / "score")
     return folder
 
 

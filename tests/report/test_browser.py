@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from uproar.report import write_report, write_scores
+from uproar.report import write_report
 from uproar.report.figures import HUES
 from uproar.results.quality import NetworkQuality
 from webdriver import DRIVER, MISSING, Browser
@@ -75,7 +75,7 @@ def folder(tmp_path_factory):
     quality = {("digits", "cnn"): NetworkQuality(100, 10, 0.2, 0.3)}
     results = results_of(rows, pictures=(picture(list(levels)),), quality=quality)
     write_report(results, place / "run")
-    write_scores(scores_of(PLAIN, curves=["insertion"]), place / "scores")
+    write_report(scores_of(PLAIN, curves=["insertion"]), place / "scores")
     return place
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.results.test_evaluator import GAINS, KINDS
 from tests.results.test_evaluator import scores_of as evaluator_of
 from uproar.errors import BadInput
-from uproar.report import read_scores, write_latex, write_scores
+from uproar.report import read_scores, write_latex, write_report
 from uproar.report.latex import SPECIAL, escaped
 from uproar.results.quality import NetworkQuality, Prediction
 
@@ -105,7 +105,7 @@ def test_scores_can_be_read_back_from_their_folder(tmp_path):
         predictions=tuple(Prediction(str(k), 0.5) for k in range(4)),
         evaluations={"answer": replace(evaluator_of(GAINS, KINDS).bits, excess={"good": 0.5}, entropy=3.0)},
     )
-    write_scores(scores, tmp_path)
+    write_report(scores, tmp_path)
     again = read_scores(tmp_path)
     pd.testing.assert_frame_equal(again.table, scores.table, check_dtype=False)
     pd.testing.assert_frame_equal(again.comparisons, scores.comparisons, check_dtype=False)
@@ -116,7 +116,7 @@ def test_scores_can_be_read_back_from_their_folder(tmp_path):
     assert (bits.excess, bits.entropy) == ({"good": 0.5}, 3.0)
     assert np.abs(again.images - scores.images).max() < 1e-3
     first = (tmp_path / "report.html").read_text("utf-8")
-    write_scores(again, tmp_path / "again")
+    write_report(again, tmp_path / "again")
     second = (tmp_path / "again" / "report.html").read_text("utf-8")
     pixels = r"data:image/[\w;,+/=]*"
     assert re.sub(pixels, "", second) == re.sub(pixels, "", first)

@@ -9,7 +9,7 @@ import pytest
 
 from uproar.errors import BadInput
 from uproar.report import files as libraries
-from uproar.report import write_latex, write_report, write_scores
+from uproar.report import write_latex, write_report
 from uproar.report.files import MissingLibraries
 from uproar.report.mapsheet import show
 
@@ -40,7 +40,7 @@ def test_a_study_is_written_as_tables(tmp_path):
 def test_scores_are_written_as_tables(tmp_path):
     scores = scores_of({"insertion": {"random": 0.3, "ig": 0.8}})
     with pytest.warns(MissingLibraries, match=SENTENCE):
-        assert write_scores(scores, tmp_path) == tmp_path / "scores.csv"
+        assert write_report(scores, tmp_path) == tmp_path / "scores.csv"
     assert len(pd.read_csv(tmp_path / "per_image.csv")) == len(scores.per_image)
 
 

@@ -15,7 +15,7 @@ from tests.results.test_view import MODEL, TASK, cells
 from uproar.metrics.evaluation import Evaluation
 from uproar.metrics.registry import read_metric
 from uproar.protocols import PROTOCOLS
-from uproar.report.tables import study_table_files
+from uproar.report.tables import table_files
 from uproar.results.scores import combined_scores
 from uproar.results.study import IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
 from uproar.statistics.design import random_ranking
@@ -49,7 +49,7 @@ def released():
         metric_scores={(TASK, MODEL): metric_scores},
         evaluations={(TASK, MODEL, "label"): scores_of(GAINS, KINDS).bits},
     )
-    files = study_table_files(results)
+    files = table_files(results)
     read = {"csv": pd.read_csv, "parquet": pd.read_parquet}
     return {name: read[name.split(".")[1]](io.BytesIO(content)) for name, content in files.items()}
 

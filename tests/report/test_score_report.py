@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.report import write_scores
+from uproar.report import write_report
 from uproar.report.chapters import score_chapter, score_images
 from uproar.report.drawing import draw
 from uproar.report.figures import styles
-from uproar.report.page import score_page
+from uproar.report.page import page_of
 from uproar.report.study_figures import metric_curves
-from uproar.report.tables import score_table_files
+from uproar.report.tables import table_files
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, with_rank
 
@@ -98,7 +98,7 @@ PLAIN = {"insertion": {"random": 0.3, "grad": 0.8, "ig": 0.5}, "deletion": {"ran
 def read(scores: Scores) -> Reader:
     """The page without its figures, which take longest to draw."""
     blank = collections.defaultdict(lambda: BLANK)
-    return Reader(score_page(scores, score_chapter(scores), blank, list(score_table_files(scores))))
+    return Reader(page_of(scores, [score_chapter(scores)], blank, list(table_files(scores))))
 
 
 def looks(scores: Scores) -> dict:
@@ -109,7 +109,7 @@ def looks(scores: Scores) -> dict:
 def folder(tmp_path_factory):
     """A whole report, written once."""
     scores = scores_of(PLAIN, curves=["insertion"])
-    return write_scores(scores, tmp_path_factory.mktemp("scores")).parent, scores
+    return write_report(scores, tmp_path_factory.mktemp("scores")).parent, scores
 
 
 def test_the_folder_holds_page_tables_and_every_figure_the_page_links_to(folder):
@@ -175,7 +175,7 @@ def test_a_metric_that_is_not_reliable_here_is_marked():
 
 def test_a_single_method_without_curves_or_images_is_reported(tmp_path):
     bare = scores_of({"insertion": {"maps": 0.4}}, images=1, provenance={}, notices=(), maps={})
-    path = write_scores(Scores(bare.table, bare.per_image, bare.comparisons), tmp_path / "new" / "folder")
+    path = write_report(Scores(bare.table, bare.per_image, bare.comparisons), tmp_path / "new" / "folder")
     assert "0.400" in Reader(path.read_text()).text
 
 

@@ -15,7 +15,7 @@ import uproar
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import Context
 from uproar.estimators.registry import estimator, estimators
-from uproar.report import read_scores, write_scores
+from uproar.report import read_scores, write_report
 from uproar.seeds import Draws
 from uproar.statistics.comparisons import decide
 from uproar.statistics.design import ALPHA
@@ -130,7 +130,7 @@ def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_pat
     x, y = images
     subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
     scores = Chooser(subject, ["sq(grad)"], Store(tmp_path / "store")).scores()
-    page = write_scores(scores, tmp_path).read_text()
+    page = write_report(scores, tmp_path).read_text()
     sentence = scores.answer.sentence
     (lead,) = re.findall(r"<h1>(.*?)</h1>", page)
     assert sentence.startswith(re.sub("</?code>", "`", lead)) and "<code>sq(grad)</code>" in lead

@@ -67,11 +67,11 @@ def report(
     if holds_scores(folder):
         if markdown is not None or claims is not None:
             raise BadInput("--markdown and --claims are for runs: scores have their page and --latex.")
-        from uproar.report import read_scores, write_latex, write_scores
+        from uproar.report import read_scores, write_latex, write_report
 
         scores = read_scores(folder)
         with watched("drawing the report"), keeping(UNCHANGED):
-            page = write_scores(scores, out or folder) if latex is None else write_latex(scores, latex)
+            page = write_report(scores, out or folder) if latex is None else write_latex(scores, latex)
         add_scores_to_json(scores, page)
         print_file("Report", page)
         code = 0

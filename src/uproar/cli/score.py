@@ -94,10 +94,10 @@ class Destination:
 
     def write(self, scores: Scores, seed: int) -> Path:
         """Write the report of scores; its path."""
-        from uproar.report import write_scores  # tables and plots load slowly
+        from uproar.report import write_report  # tables and plots load slowly
 
         facts = {"command": self.command, "seed": seed}
-        return written(lambda: write_scores(replace(scores, provenance=facts), self.folder))
+        return written(lambda: write_report(replace(scores, provenance=facts), self.folder))
 
     def print(self, scores: Scores, page: Path, notices: Sequence[str], tables: bool) -> None:
         """Print what was found, and where the report of it is."""

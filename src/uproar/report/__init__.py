@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from uproar.results.scores import Scores
     from uproar.results.study import Results
 
-__all__ = ["read_scores", "write_latex", "write_report", "write_results", "write_scores"]
+__all__ = ["read_scores", "write_latex", "write_report", "write_results"]
 
 PAGE = "report.html"
 """The page of runs, scores and choices alike."""
@@ -31,42 +30,27 @@ PAGE = "report.html"
 # Plotting libraries take a second to import, which only those who write a report should wait.
 
 
-def write_report(results: Results, folder: str | Path) -> Path:
-    """Write the page, the figures and the tables into a folder; the page's path.
+def write_report(results: Results | Scores, folder: str | Path) -> Path:
+    """Write the page of a run or of scores, its figures and tables into a folder; the page's path.
 
     Each file appears as a whole, the page last: who can open the page finds everything it links to. Without the
-    libraries of the extra `report` only tables are written, which a warning says, and the path is that of
-    `results.csv`.
+    libraries of the extra `report` only tables are written, which a warning says, and the path is that of the first.
     """
-    from uproar.report.tables import study_table_files
+    from uproar.report.tables import table_files
 
     if missing := missing_libraries():
-        return _only_tables(study_table_files(results, parquet=False), folder, missing) / "results.csv"
+        warnings.warn(tables_only(missing), MissingLibraries, stacklevel=2)
+        tables = table_files(results, parquet=False)
+        return write_files(tables, folder) / next(iter(tables))
     from uproar.report.chapters import chapters_of
-    from uproar.report.page import study_page
-
-    tables, chapters = study_table_files(results), chapters_of(results)
-    figures = _drawn(chapters, "svg")
-    page = study_page(results, chapters, figures, list(tables))
-    files = {**tables, **{f"figures/{name}.svg": svg for name, svg in figures.items()}, PAGE: page.encode()}
-    return write_files(files, folder) / PAGE
-
-
-def write_scores(scores: Scores, folder: str | Path) -> Path:
-    """Write the page, the figures and the tables of scores into a folder, the page last; the page's path."""
-    from uproar.report.tables import score_table_files
-
-    if missing := missing_libraries():
-        return _only_tables(score_table_files(scores, parquet=False), folder, missing) / "scores.csv"
-    from uproar.report.chapters import score_chapter
-    from uproar.report.page import score_page
+    from uproar.report.page import page_of
     from uproar.report.score_archive import archive_files
 
-    chapter, tables = score_chapter(scores), score_table_files(scores)
-    figures = _drawn([chapter], "svg")
-    page = score_page(scores, chapter, figures, list(tables))
-    drawn = {f"figures/{name}.svg": svg for name, svg in figures.items()}
-    return write_files({**tables, **archive_files(scores), **drawn, PAGE: page.encode()}, folder) / PAGE
+    tables, chapters = table_files(results), chapters_of(results)
+    figures = _drawn(chapters, "svg")
+    page = page_of(results, chapters, figures, list(tables))
+    files = {**tables, **archive_files(results), **{f"figures/{name}.svg": svg for name, svg in figures.items()}}
+    return write_files({**files, PAGE: page.encode()}, folder) / PAGE
 
 
 def read_scores(folder: str | Path) -> Scores:
@@ -80,15 +64,12 @@ def read_scores(folder: str | Path) -> Scores:
 def write_latex(results: Results | Scores, folder: str | Path) -> Path:
     """Write tables for LaTeX and figures as PDF into a folder; the path of a document that takes them in."""
     require_libraries("A report for LaTeX")
-    from uproar.report.chapters import chapters_of, score_chapter
+    from uproar.report.chapters import chapters_of
     from uproar.report.latex import MAIN, latex_files
-    from uproar.results.scores import Scores
+    from uproar.report.page import title_of
 
-    if isinstance(results, Scores):
-        title, chapters = "Scores of attribution maps", [score_chapter(results)]
-    else:
-        title, chapters = str(results.study.get("name", "study")), chapters_of(results)
-    return write_files(latex_files(title, chapters, _drawn(chapters, "pdf")), folder) / MAIN
+    chapters = chapters_of(results)
+    return write_files(latex_files(title_of(results), chapters, _drawn(chapters, "pdf")), folder) / MAIN
 
 
 def write_results(results: Results, study: StudyText, folder: str | Path) -> Path:
@@ -107,12 +88,6 @@ def write_results(results: Results, study: StudyText, folder: str | Path) -> Pat
     write_files(files, folder)
     remove_files(before - files.keys(), folder)
     return page
-
-
-def _only_tables(files: Mapping[str, bytes], folder: str | Path, missing: list[str]) -> Path:
-    """Write tables where nothing can be drawn, and say so; the folder."""
-    warnings.warn(tables_only(missing), MissingLibraries, stacklevel=3)
-    return write_files(files, folder)
 
 
 def _drawn(chapters: list[Chapter], kind: str) -> dict[str, bytes]:

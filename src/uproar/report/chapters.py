@@ -32,7 +32,6 @@ from uproar.report.study_figures import (
     entry_of,
     estimator_styles,
     metric_curves,
-    retraining_figures,
     verdict_figure,
 )
 from uproar.results.answer import Answer
@@ -59,8 +58,10 @@ COSTS = {
 }
 
 
-def chapters_of(results: Results) -> list[Chapter]:
-    """One chapter per task and model."""
+def chapters_of(results: Results | Scores) -> list[Chapter]:
+    """One chapter per task and model of a study, or one for scores."""
+    if isinstance(results, Scores):
+        return [score_chapter(results)]
     by_name, several = estimator_styles(results), len(results.views) > 1
     return [
         study_chapter(view, by_name, f"{place}-{slug([view.task, view.model])}-" if several else "")
@@ -73,7 +74,7 @@ def study_chapter(view: StudyView, by_name: Styles, prefix: str = "") -> Chapter
     answer, scores = view.answer, view.metric_scores
     measured = measured_by(answer, view.evaluators, scores, view.verdicts, view.score_name)
     images = _images(view)
-    curves = [*curve_figures(view, by_name), *retraining_figures(view, by_name)]
+    curves = curve_figures(view, by_name)
     curves += metric_curves(scores, by_name).values() if scores is not None else []
     wall = view.results.provenance.get("wall", {}).get("seconds")
     parts = [

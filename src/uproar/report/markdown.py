@@ -18,7 +18,7 @@ from uproar.report.content import Block, Chapter, Images, Table, flat_facts
 from uproar.report.figures import Figure
 from uproar.report.formatting import NOTHING, clean, slug
 from uproar.report.page import problems_of
-from uproar.report.tables import study_table_files
+from uproar.report.tables import table_files
 from uproar.results.claim_outcome import tally
 from uproar.results.study import Results
 from uproar.wording import duration
@@ -82,7 +82,7 @@ def result_files(
 ) -> dict[str, bytes]:
     """The page and everything it links to, by place in the folder of results; the page comes last."""
     name = slug([str(results.study.get("name", "study"))])
-    tables = study_table_files(results)
+    tables = table_files(results)
     files = {f"{name}/{kept}": tables[kept] for kept in KEPT if kept in tables}
     facts = facts_of(results, study)
     files[f"{name}/{FACTS}"] = (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()

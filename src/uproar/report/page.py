@@ -43,29 +43,58 @@ METHODS = {
 """What a paper says of each kind of metric; names stand in the braces."""
 
 
-def study_page(results: Results, chapters: list[Chapter], figures: Mapping[str, bytes], files: Sequence[str]) -> str:
-    """The report of a study; `figures` are drawn, by name."""
-    details: list[Block] = [*problems_of(results), facts_table(results.study, "Settings of the study.")]
-    details.append(facts_table(results.provenance, "How it was run."))
-    known = {file: FILES[file.partition(".")[0]] for file in files if file.partition(".")[0] in FILES}
-    name, paper = clean(results.study.get("name", "study")), paper_title(results)
-    title = f"{name}: {paper or 'which attribution method can you trust?'}"
-    wall, rest = results.provenance.get("wall", {}), "missing" in set(results.problems["status"])
-    running = f"{len(results.done):,} of {len(results.cells):,} results so far." if rest else ""
-    running = running if wall.get("begun", 0) > wall.get("ended", 0) else ""
-    return _rendered(title, paper, chapters, figures, known, details, running)
+def title_of(results: Results | Scores) -> str:
+    """What a report is called."""
+    if isinstance(results, Scores):
+        return "Scores of attribution maps"
+    name = clean(results.study.get("name", "study"))
+    return f"{name}: {paper_title(results) or 'which attribution method can you trust?'}"
 
 
-def score_page(scores: Scores, chapter: Chapter, figures: Mapping[str, bytes], files: Sequence[str]) -> str:
-    """The report of scores."""
-    details: list[Block] = [f"- {clean(notice)}" for notice in scores.notices]
-    details.append(facts_table(scores.provenance, "How these numbers were computed."))
-    known = {file: SCORE_FILES.get(file, "") for file in files}
-    return _rendered("Scores of attribution maps", "", [chapter], figures, known, details)
+def page_of(
+    results: Results | Scores, chapters: list[Chapter], figures: Mapping[str, bytes], files: Sequence[str]
+) -> str:
+    """The report of a run or of scores as one page with style, script and figures inside; names are escaped.
+
+    `figures` are drawn, by name, and `files` are the tables beside the page.
+    """
+    details = [*problems_of(results), facts_table(results.provenance, "How it was run.")]
+    paper, running = "", ""
+    if not isinstance(results, Scores):
+        details.append(facts_table(results.study, "Settings of the study."))
+        paper = paper_title(results)
+        wall, rest = results.provenance.get("wall", {}), "missing" in set(results.problems["status"])
+        if rest and wall.get("begun", 0) > wall.get("ended", 0):
+            running = f"{len(results.done):,} of {len(results.cells):,} results so far."
+
+    def drawn(figure: Figure, prefix: str) -> Markup:
+        name = prefix + figure.name
+        return inline(figures[name], name, figure.title)
+
+    known = SCORE_FILES if isinstance(results, Scores) else FILES
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title_of(results),
+            paper=paper,
+            running=running,
+            chapters=chapters,
+            methods=[method_text(chapter) for chapter in chapters],
+            details=Part("Details: settings, versions, problems", tuple(details), "details"),
+            files={file: known[name] for file in files if (name := file.partition(".")[0]) in known},
+            drawn=drawn,
+            style=Markup(_template("report.css").replace("/* colours of figures */", dark_colours())),
+            script=Markup(_template("report.js")),
+        )
+    )
 
 
-def problems_of(results: Results) -> list[Block]:
+def problems_of(results: Results | Scores) -> list[Block]:
     """Cells without a number, counted by reason, numbers that are none, and notices."""
+    notices = [f"- {clean(notice)}" for notice in results.notices]
+    if isinstance(results, Scores):
+        return [*notices]
     frame = results.problems
     blocks: list[Block] = []
     if len(frame):
@@ -73,7 +102,7 @@ def problems_of(results: Results) -> list[Block]:
     empty = int(results.done["accuracy"].isna().sum())
     if empty:
         blocks.append(f"{counted(empty, 'finished cell')} without a number (NaN): left out of every mean.")
-    return [*blocks, *(f"- {clean(notice)}" for notice in results.notices)]
+    return [*blocks, *notices]
 
 
 def method_text(chapter: Chapter) -> str:
@@ -85,40 +114,6 @@ def method_text(chapter: Chapter) -> str:
     compared = f"{chapter.name}: {chapter.basis}" if chapter.name else chapter.basis
     tests = "Methods are compared by paired tests, adjusted by Holm's method; intervals are 95 %."
     return " ".join([f"Compared ({compared}).", *sentences, tests])
-
-
-def _rendered(
-    title: str,
-    paper: str,
-    chapters: list[Chapter],
-    figures: Mapping[str, bytes],
-    files: Mapping[str, str],
-    details: Sequence[Block],
-    running: str = "",
-) -> str:
-    """The template as one page with style, script and figures inside; names are escaped."""
-    style = _template("report.css").replace("/* colours of figures */", dark_colours())
-
-    def drawn(figure: Figure, prefix: str) -> Markup:
-        name = prefix + figure.name
-        return inline(figures[name], name, figure.title)
-
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=title,
-            running=running,
-            paper=paper,
-            chapters=chapters,
-            methods=[method_text(chapter) for chapter in chapters],
-            details=Part("Details: settings, versions, problems", tuple(details), "details"),
-            files=files,
-            drawn=drawn,
-            style=Markup(style),
-            script=Markup(_template("report.js")),
-        )
-    )
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from uproar.errors import BadInput
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Curves, Line, Scores
+from uproar.results.study import Results
 
 KINDS = {kind.__name__: kind for kind in (Scores, Curves, Line, EvaluatorBits, NetworkQuality, Prediction)}
 """What may be in the archive."""
@@ -24,8 +25,13 @@ FACTS, ARRAYS = "scores.json", "scores.npz"
 """Beside scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""
 
 
-def archive_files(scores: Scores) -> dict[str, bytes]:
-    """What the tables beside the page do not hold: mean curves, pictures, and how the numbers were made."""
+def archive_files(scores: Results | Scores) -> dict[str, bytes]:
+    """What the tables beside the page do not hold: mean curves, pictures, and how the numbers were made.
+
+    Runs need no archive: their store has everything.
+    """
+    if not isinstance(scores, Scores):
+        return {}
     empty, arrays = pd.DataFrame(), dict[str, np.ndarray]()
     images = None if scores.images is None else np.asarray(scores.images, dtype=np.float16)
     maps = {name: _scaled(np.asarray(values, dtype=float)).astype(np.float16) for name, values in scores.maps.items()}

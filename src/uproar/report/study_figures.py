@@ -107,37 +107,6 @@ def curve_figures(view: StudyView, by_name: Styles) -> list[Figure]:
     return figures
 
 
-def retraining_figures(view: StudyView, by_name: Styles) -> list[Figure]:
-    """One figure per protocol that was run both with and without retraining, a small chart per estimator."""
-    figures = []
-    for name in view.intervals:
-        without = view.results.protocols[name].without_retraining
-        if without is None or without not in view.intervals:
-            continue
-        both = best_first(view, without)
-        lines = {}
-        for estimator in (e for e in best_first(view, name) if e in both):
-            colours = (by_name[estimator].light, by_name[estimator].dark)
-            networks = {
-                "original network": (without, Style(*colours, "dot", "circle-open")),
-                "retrained network": (name, Style(*colours, "solid", "circle")),
-            }
-            lines[estimator] = tuple(
-                replace(series_of(view, protocol, estimator, by_name), label=label, style=style, reference=False)
-                for label, (protocol, style) in networks.items()
-            )
-        limits = _limits(view, [series for two in lines.values() for series in two], None)
-        words = (x_label(view, name), f"test {view.score_name}")
-        charts = tuple(Chart(e, two, *words, limits) for e, two in lines.items())
-        reading = (
-            "Solid: a network trained on changed images. Dotted: the original network, which never saw such images. "
-            "The gap is what training brings back: information that was there all along, or a label that masks leak."
-        )
-        title = f"{view.results.protocols[name].label} with and without retraining"
-        figures.append(Figure(charts, 5, f"{_stem(view, name)}-retraining", title, reading, name))
-    return figures
-
-
 def verdict_figure(view: StudyView, by_name: Styles) -> Figure:
     """Every estimator's advantage over random, in points: a forest for each metric that retrains, or would."""
     forests = []

@@ -32,9 +32,9 @@ FILES = {
 }
 """What is in each table."""
 SCORE_FILES = {
-    "scores.csv": "one row per method and metric",
-    "comparisons.csv": "one row per metric and pair of methods",
-    "per_image.parquet": "one row per method, metric and image",
+    "scores": "one row per method and metric",
+    "comparisons": "one row per metric and pair of methods",
+    "per_image": "one row per method, metric and image",
 }
 """What is in each table of scores alone."""
 LARGE = ("per_image", "evaluator_per_image")
@@ -61,20 +61,20 @@ def study_tables(results: Results) -> dict[str, pd.DataFrame]:
     return {name: frame for name, frame in tables.items() if len(frame) or name in ("results", "verdicts")}
 
 
-def study_table_files(results: Results, parquet: bool = True) -> dict[str, bytes]:
-    """The tables of a run by file name, those of single audits in a folder of their own."""
-    large = {"per_image": results.image_scores, "evaluator_per_image": _over_targets(results, lambda s: s.per_image)}
-    tables = {**study_tables(results), **{name: frame for name, frame in large.items() if len(frame)}}
-    several = len({(one.task, one.model) for one in results.findings}) > 1
-    for one in results.findings:
-        where = [one.task, one.model] if several else []
-        tables |= {f"audits/{slug([*where, one.audit, title])}": frame for title, frame in one.tables.items()}
-    return dict(_file(name, frame, parquet and name in LARGE) for name, frame in tables.items())
-
-
-def score_table_files(scores: Scores, parquet: bool = True) -> dict[str, bytes]:
-    """The tables of scores alone by file name."""
-    tables = {"scores": scores.table, "comparisons": scores.comparisons, "per_image": scores.per_image}
+def table_files(results: Results | Scores, parquet: bool = True) -> dict[str, bytes]:
+    """The tables of a run or of scores by file name, those of single audits in a folder of their own."""
+    if isinstance(results, Scores):
+        tables = {"scores": results.table, "comparisons": results.comparisons, "per_image": results.per_image}
+    else:
+        several = len({(one.task, one.model) for one in results.findings}) > 1
+        large = {
+            "per_image": results.image_scores,
+            "evaluator_per_image": _over_targets(results, lambda s: s.per_image),
+        }
+        tables = {**study_tables(results), **{name: frame for name, frame in large.items() if len(frame)}}
+        for one in results.findings:
+            where = [one.task, one.model] if several else []
+            tables |= {f"audits/{slug([*where, one.audit, title])}": frame for title, frame in one.tables.items()}
     return dict(_file(name, frame, parquet and name in LARGE) for name, frame in tables.items())
 
 

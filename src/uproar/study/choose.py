@@ -403,9 +403,9 @@ class Recommendation(Answer):
 
     def save(self, folder: str | Path) -> Path:
         """Write the page, figures and tables into a folder; the page's path."""
-        from uproar.report import write_scores  # plots load slowly
+        from uproar.report import write_report  # plots load slowly
 
-        return write_scores(self._scores, folder)
+        return write_report(self._scores, folder)
 
     @property
     def _scores(self) -> Scores:
