@@ -15,7 +15,6 @@ from typing import Any
 from uproar.cli.listings import tables_of
 from uproar.estimators.registry import COMMON_NAMES, estimators
 from uproar.expression import shown_value
-from uproar.guard import is_builtin
 from uproar.metrics.changes import Unchanged
 from uproar.metrics.registry import metrics
 from uproar.registry import Entry, Registry
@@ -47,8 +46,9 @@ IMAGE = (3, 224, 224)
 
 
 def builtin(registry: Registry) -> list[Entry]:
-    """The entries of this package, without those of plug-ins."""
-    return [entry for entry in registry.values() if is_builtin(entry.function)]
+    """The entries that the package lists, without those of plug-ins and of the board of metrics."""
+    folders = ("uproar.estimators.", "uproar.metrics.")
+    return [entry for entry in registry.values() if entry.function.__module__.startswith(folders)]
 
 
 def estimators_page() -> str:
