@@ -29,7 +29,7 @@ NET = nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
         (lambda: tensors.check_batch_size(0), "at least 1, not 0"),
         (lambda: tensors.classes_of("cat", 4, "targets"), "whole numbers, one per image, not 'cat'"),
         (lambda: tensors.classes_of(None, 4, "labels"), "labels are whole numbers"),
-        (lambda: tensors.classes_of(torch.rand(4), 4, "labels"), "whole numbers, not float32"),
+        (lambda: tensors.classes_of(torch.rand(4), 4, "labels"), "whole numbers, one per image, not float32"),
         (lambda: tensors.classes_of([1, 2], 4, "labels"), r"labels of shape \(2,\)"),
         (lambda: tensors.colour_of("red", X, "value"), "one number per channel, not 'red'"),
         (lambda: tensors.colour_of([0.1, 0.2], X, "mean"), "has 2 numbers, .* 3 channels"),

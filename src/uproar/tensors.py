@@ -129,14 +129,20 @@ def check_batch_size(rows: int | None) -> None:
         raise BadInput(f"batch_size must be at least 1, not {rows}.")
 
 
+def _whole_numbers(given: Any, what: str) -> Tensor:
+    """A tensor of whole numbers, from whatever holds them; anything else is refused."""
+    try:
+        numbers = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(f"{what}, not {given!r}.") from None
+    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise BadInput(f"{what}, not {str(numbers.dtype).removeprefix('torch.')}.")
+    return numbers
+
+
 def classes_of(given: Any, count: int, what: str) -> Tensor:
     """One class for each of `count` images, from whatever holds whole numbers."""
-    try:
-        classes = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError):
-        raise BadInput(f"The {what} are whole numbers, one per image, not {given!r}.") from None
-    if classes.is_floating_point() or classes.is_complex() or classes.dtype == torch.bool:
-        raise BadInput(f"The {what} are whole numbers, not {str(classes.dtype).removeprefix('torch.')}.")
+    classes = _whole_numbers(given, f"The {what} are whole numbers, one per image")
     if classes.shape != (count,):
         raise BadShape(f"There are {count} images but {what} of shape {tuple(classes.shape)}.")
     return classes.long()
@@ -153,12 +159,7 @@ def check_training_labels(labels: Tensor, classes: int) -> None:
 
 def boxes_of(given: Any, count: int) -> Tensor:
     """The boxes of `count` images, (n, 4) or (n, m, 4), from whatever holds whole numbers."""
-    try:
-        boxes = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError):
-        raise BadInput("boxes= are whole numbers x0, y0, x1, y1 for every image.") from None
-    if boxes.is_floating_point() or boxes.is_complex() or boxes.dtype == torch.bool:
-        raise BadInput(f"boxes= are whole numbers x0, y0, x1, y1, not {str(boxes.dtype).removeprefix('torch.')}.")
+    boxes = _whole_numbers(given, "boxes= are whole numbers x0, y0, x1, y1 for every image")
     if boxes.dim() not in (2, 3) or len(boxes) != count or boxes.shape[-1] != 4:
         raise BadShape(
             f"boxes= are of shape {tuple(boxes.shape)}; for {count} images they must be ({count}, 4), or "

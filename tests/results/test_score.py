@@ -175,7 +175,7 @@ def test_boxes_are_for_the_pointing_game_and_for_all_where_there_are_no_masks(ca
     assert hits(truth=masks) == [0, 0]
     assert hits(truth=masks, boxes=boxes) == [1, 0]
     assert hits(boxes=boxes) == hits(boxes=boxes[:, None]) == [1, 1]
-    with pytest.raises(BadInput, match=r"boxes= are whole numbers x0, y0, x1, y1, not float32"):
+    with pytest.raises(BadInput, match=r"boxes= are whole numbers x0, y0, x1, y1 for every image, not float32"):
         hits(boxes=boxes.float())
     with pytest.raises(BadShape, match=r"boxes= are of shape .*must be \(\d+, 4\), or"):
         hits(boxes=boxes[:-1])

@@ -46,8 +46,6 @@ class Recipe(BaseModel):
     """Share of all steps in which the learning rate rises to its peak."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     augment: tuple[Augmentation, ...] = ()
-
-    # what came later: at its default, a setting is no part of the identity, so that older results keep theirs
     name: str | None = None
     """The paper's recipe that this one started from; says nothing that the other settings do not say."""
     optimizer: Literal["sgd", "adam"] = "sgd"
@@ -90,10 +88,7 @@ class Recipe(BaseModel):
     @property
     def identity(self) -> dict[str, Any]:
         """What two trainings with equal results share."""
-        dumped = self.model_dump(mode="json")
-        default = {name: field.default for name, field in type(self).model_fields.items()}
-        del dumped["name"]
-        return {name: value for name, value in dumped.items() if name in _FIRST or getattr(self, name) != default[name]}
+        return self.model_dump(mode="json", exclude={"name"})
 
     @property
     def title(self) -> str:
@@ -124,11 +119,6 @@ class Recipe(BaseModel):
         if self.schedule == "cosine":
             return self.lr * (1 + math.cos(math.pi * rest)) / 2
         return self.lr * (1 - rest)
-
-
-_FIRST = {"epochs", "batch", "lr", "momentum", "nesterov", "weight_decay", "schedule", "warmup"}
-_FIRST |= {"label_smoothing", "augment"}
-"""Settings that are part of every identity, at their default too."""
 
 
 def _settings(name: Any) -> dict[str, Any]:
