@@ -211,25 +211,13 @@ def test_blending_goes_from_the_mean_colour_to_the_image():
 
 @pytest.mark.parametrize("order", [BY_VALUE, ByWindow(3)])
 @pytest.mark.parametrize("shape", [(3, 6, 5), (1, 6, 5), (2, 1, 30)])
-def test_images_written_over_others_are_those_written_anew(shape, order):
-    """Forwards and backwards along an order, from both ends, for every layout of memory."""
+@pytest.mark.parametrize("side", ["most", "least"])
+def test_removed_pixels_have_the_fill_and_the_others_are_the_image(shape, order, side):
+    """In all channels, for every layout of memory."""
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(4, *shape, generator=generator)
     batch = batch_of(torch.rand(4, *shape[1:], generator=generator), x=x, mean=torch.rand(shape[0]))
-    for side in ("most", "least"):
-        held = Removed(side, 10, "mean", order=order)
-        place = held.images(batch).contiguous(memory_format=torch.channels_last)
-        for count in (12, 17, 16, 9, 15):
-            change = Removed(side, count, "mean", order=order)
-            assert change.follows(held, 30)
-            assert torch.equal(change.moved(batch, place, held), change.images(batch))
-            held = change
-
-
-def test_what_differs_by_much_or_in_kind_is_written_anew():
-    change = Removed("most", 10, "mean")
-    assert not change.follows(Removed("most", 20, "mean"), 30)
-    assert not change.follows(Removed("least", 11, "mean"), 30)
-    assert not change.follows(Removed("most", 11, "zero"), 30)
-    assert not Removed("most", 10, "linear").follows(Removed("most", 11, "linear"), 30)
-    assert not change.follows(Unchanged(), 30) and not change.follows(None, 30)
+    change = Removed(side, 10, "mean", order=order)
+    gone = change.removed_mask(batch)[:, None]
+    assert gone.sum((1, 2, 3)).tolist() == [10] * 4
+    assert torch.equal(change.images(batch), torch.where(gone, batch.mean.view(1, -1, 1, 1), x))

@@ -85,12 +85,10 @@ def outputs_by_change(batch: Batch, changes: Iterable[Change], rows: int = ROWS)
             # Written in place, since fresh memory costs as much as a small network.
             images = part.pixels.repeat(min(each, len(fresh)), 1, 1, 1)
             images = images.contiguous(memory_format=torch.channels_last)
-            held: list[Change | None] = [None] * each
             for some in spans(len(fresh), each):
                 changes = fresh[some]
                 for i, change in enumerate(changes):
-                    _write(change, held[i], part, images[i * size : (i + 1) * size])
-                    held[i] = change
+                    _write(change, part, images[i * size : (i + 1) * size])
                 answer = asked(batch, images[: len(changes) * size])
                 table[some, where] = answer.view(len(changes), size, k).to(table)
     outputs.update(zip(fresh, table, strict=True))
@@ -113,18 +111,15 @@ def _parts(batch: Batch, rows: int) -> Iterator[tuple[Batch, slice]]:
         yield dataclasses.replace(batch, **{name: value[where] for name, value in known.items()}), where
 
 
-def _write(change: Change, held: Change | None, batch: Batch, images: Images) -> None:
-    """Change the images into a place that holds those of another change, or none yet."""
+def _write(change: Change, batch: Batch, images: Images) -> None:
+    """Write the changed images into a place of their own."""
     cls = type(change)
     if not is_builtin(change):  # one of the user gets a batch that only classes of its module share
         own = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
         owner = f"The change {cls.__name__} of a metric"
         images.copy_(guarded_call(owner, change.images, [own], model=batch.model))
     elif isinstance(change, Removed):
-        if isinstance(held, Removed) and change.follows(held, batch.maps[0].numel()):
-            change.moved(batch, images, held)
-        else:
-            change.into(batch, images)
+        change.into(batch, images)
     else:
         images.copy_(change.images(batch))
 
