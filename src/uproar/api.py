@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.data import Split, Task
-from uproar.errors import BadInput, BadShape, NotApplicable
+from uproar.errors import OWN_COLOUR, BadInput, BadShape, NeedsColour, NotApplicable
 from uproar.estimators import (
     Context,
     estimators,
@@ -30,6 +30,7 @@ from uproar.expression import Call, parse
 from uproar.models import MemoryBudget, ModelSpec, borrowed
 from uproar.models import build as build_model
 from uproar.models.forward import GivenInputs, HeldInputs, holding
+from uproar.models.given import read_given, taking_pixels
 from uproar.models.output_kind import (
     Output,
     Pick,
@@ -77,7 +78,7 @@ def build(name: str, task: Task, seed: int = 0) -> nn.Module:
 @outside_inference_mode()
 def explain(
     model: nn.Module,
-    x: Tensor,
+    x: Any,
     estimator: Estimator | Sequence[Estimator] = "grad",
     *,
     target: Tensor | Sequence[int] | int | Pick | None = None,
@@ -93,8 +94,12 @@ def explain(
     batch_size: int = BATCH,
     output: Output = "auto",
     inputs: GivenInputs = None,
+    normalise: Any = None,
 ) -> Any:
     """Maps of the images, (n, h, w), larger = more important; for several estimators, a dict of them.
+
+    `x` are images (n, c, h, w) in [0, 1]; or whatever `choose` takes, of which all are read. `normalise` is that of
+    `choose`: how the network's images are normalised.
 
     `target` is what is explained: the class (of one logit 0, no, or 1, yes), the label or the component of a
     regression, for all images or for each; or a function that takes one number per image from the model's answer. By
@@ -116,6 +121,11 @@ def explain(
     {'grad': (4, 8, 8), 'ig': (4, 8, 8)}
     """
     check_model(model)
+    if not isinstance(x, Tensor) or normalise is not None:
+        options = locals().copy()
+        pixels, _ = read_given(options.pop("x"))
+        with taking_pixels(options.pop("model"), pixels, options.pop("normalise"), x) as (network, pixels):
+            return explain(network, pixels, **options)
     check_images(x)
     for sentence in unusual_pixels(x):
         warnings.warn(sentence, stacklevel=3)  # a decorator stands between
@@ -163,7 +173,12 @@ def explain(
 
     with holding(model, held):
         if held is None or not held.by_image:
-            maps = maps_of(slice(0, len(x)))
+            try:
+                maps = maps_of(slice(0, len(x)))
+            except NeedsColour:
+                warnings.warn(OWN_COLOUR, stacklevel=3)
+                mean = x.mean((0, 2, 3))
+                maps = maps_of(slice(0, len(x)))
         else:
             for chain in chains:
                 if chain.prepares:

@@ -74,6 +74,14 @@ class NotApplicable(UproarError):
     """The method does not exist for this model or data, with the reason."""
 
 
+class NeedsColour(NotApplicable):
+    """Something needs the mean colour of the training images, and nobody gave it."""
+
+
+OWN_COLOUR = "mean= was not given: the mean colour of these images takes its place."
+"""What is said where it does."""
+
+
 class BadMap(UproarError):
     """An estimator returned something that cannot be ranked."""
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.data.task import box_pixels
-from uproar.errors import BadInput, BadShape, NotApplicable
+from uproar.errors import OWN_COLOUR, BadInput, BadShape, NeedsColour, NotApplicable
 from uproar.expression import Call, parse
 from uproar.guard import guarded_call
 from uproar.metrics import Batch
@@ -23,6 +23,7 @@ from uproar.metrics.probe import evaluate, fractions_of
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
 from uproar.models.forward import GivenInputs, HeldInputs, callable_from_cpu, explain_on_device, holding, unwrap_remote
+from uproar.models.given import read_given, taking_pixels
 from uproar.models.output_kind import (
     SOFTMAX,
     Logits,
@@ -98,8 +99,8 @@ class ScoreOptions(TypedDict, total=False):
 
 def score(
     model: nn.Module,
-    x: Tensor,
-    y: Tensor | Pick,
+    x: Any,
+    y: Tensor | Pick | None,
     maps: Tensor | Mapping[str, Tensor],
     metrics: Sequence[str] = DEFAULT,
     *,
@@ -112,6 +113,7 @@ def score(
     explain: Mapping[str, Explain] | None = None,
     output: Output = "auto",
     inputs: GivenInputs = None,
+    normalise: Any = None,
     seed: int = 0,
     index: Sequence[int] | None = None,
     batch_size: int | None = None,
@@ -127,8 +129,9 @@ def score(
     or (n, m, 4) for several in an image) are what the pointing game is played on, and the `truth` of all else where
     that is not given. `output` says what the model answers: `softmax` (`probability`: it ends in one), `sigmoid` of one
     logit or of several labels, or `regression`, whose values are followed where others have probabilities. `inputs` are
-    what the model takes beside the images, held fixed. Without `batch_size`, as many images at a time as memory holds;
-    no number depends on it.
+    what the model takes beside the images, held fixed. `x` may be whatever `choose` takes; with `y=None` its labels are
+    followed, or else what the model predicts. `normalise` is that of `choose`. Without `batch_size`, as many images at
+    a time as memory holds; no number depends on it.
 
     >>> import uproar
     >>> task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
@@ -138,24 +141,28 @@ def score(
     >>> table[["method", "metric", "n"]].values.tolist()
     [['grad', 'deletion(steps=4)', 4], ['random', 'deletion(steps=4)', 4]]
     """
-    scores = score_all(
-        model,
-        x,
-        y,
-        maps,
-        metrics,
-        mean=mean,
-        train=train,
-        train_labels=train_labels,
-        truth=truth,
-        boxes=boxes,
-        explain=explain,
-        output=output,
-        inputs=inputs,
-        seed=seed,
-        index=index,
-        batch_size=batch_size,
-    )
+    pixels, labels = (x, None) if isinstance(x, Tensor) else read_given(x)
+    known = labels if y is None else y
+    with taking_pixels(model, pixels, normalise, x) as (network, pixels):
+        scores = score_all(
+            network,
+            pixels,
+            predict(network, in_single(pixels)).argmax(1) if known is None else known,
+            maps,
+            metrics,
+            labelled=known is not None,
+            mean=mean,
+            train=train,
+            train_labels=train_labels,
+            truth=truth,
+            boxes=boxes,
+            explain=explain,
+            output=output,
+            inputs=inputs,
+            seed=seed,
+            index=index,
+            batch_size=batch_size,
+        )
     weak = None if scores.quality is None else scores.quality.warning
     for notice in scores.notices:
         warnings.warn(notice, WeakNetwork if notice == weak else UserWarning, stacklevel=2)
@@ -192,6 +199,9 @@ def score_all(
             checked = _Inputs.checked(model, x, y, maps, bool(calls), labelled, held, **options)
         with assuming_output(checked.kind):
             try:
+                methods = _evaluated(calls, checked, listen)
+            except NeedsColour:
+                checked = replace(checked, mean=checked.x.mean((0, 2, 3)), notices=[*checked.notices, OWN_COLOUR])
                 methods = _evaluated(calls, checked, listen)
             except NotApplicable:
                 calls, left_out = _applicable(calls, checked)

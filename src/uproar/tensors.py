@@ -101,9 +101,9 @@ def unusual_pixels(x: Tensor) -> list[str]:
     if low >= -OVERSHOOT and high <= 1 + OVERSHOOT:
         return []
     return [
-        f"The images run from {low:.3g} to {high:.3g}, not from 0 to 1: black, grey and the noise of imputation are "
-        "those numbers in their units. Give images before they are normalised, bytes divided by 255, and a model that "
-        "normalises first: torch.nn.Sequential(normalise, model)."
+        f"The images run from {low:.3g} to {high:.3g}, not from 0 to 1. If they are normalised, say how: normalise="
+        '"imagenet" or (mean, std), on the command line --normalise; divide bytes by 255. As they are, black, grey and '
+        "the noise of imputation are numbers in their units."
     ]
 
 

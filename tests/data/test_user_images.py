@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from uproar.data.user_images import count_classes, count_images, read_images
+from uproar.data.user_images import classes_in, count_images, read_images
 from uproar.errors import BadInput
 from uproar.study.subjects import images_of_files, subject_of_images
 
@@ -29,8 +29,8 @@ def test_class_folders_give_labels_and_take_turns(photos):
     assert names == ["1", "4", "2", "3"] and labels is not None and labels.tolist() == [0, 2, 0, 0]
     assert (x[:, 0, 0, 0] * 255).round().tolist() == [1, 4, 2, 3]
     assert read_images(photos, limit=2)[1] == ["1", "4"]
-    assert (count_images(photos), count_classes(photos)) == (4, 3)
-    assert read_images(photos / "ant")[2] is None and count_classes(photos / "ant") is None
+    assert (count_images(photos), len(classes_in(photos))) == (4, 3)
+    assert read_images(photos / "ant")[2] is None and not classes_in(photos / "ant")
     with pytest.raises(BadInput, match="nor in folders in it"):
         read_images(photos / "bee")
 
@@ -41,7 +41,7 @@ def test_class_folders_are_as_many_as_the_outputs_or_refused(photos, tmp_path):
     subject = subject_of_images(images_of_files(str(photos), model, None, None, 4), model, None, "label", 0)
     assert subject.target.tolist() == [0, 2, 0, 0]
     (photos / "bee").rmdir()
-    with pytest.raises(BadInput, match="2 class folders, and the network 3 outputs"):
+    with pytest.raises(BadInput, match="2 classes .*, and the network 3 outputs"):
         subject_of_images(images_of_files(str(photos), model, None, None, 4), model, None, "label", 0)
 
 

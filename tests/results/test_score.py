@@ -184,10 +184,10 @@ def test_boxes_are_for_the_pointing_game_and_for_all_where_there_are_no_masks(ca
 def test_images_that_were_normalised_before_are_noticed(case):
     model, task, maps = case
     x, y = task.test.images, task.test.labels
-    with pytest.warns(UserWarning, match=r"run from -4 to \S+, not from 0 to 1: .*normalised"):
+    with pytest.warns(UserWarning, match=r"run from -4 to \S+, not from 0 to 1. .*normalise="):
         uproar.score(model, x * 8 - 4, y, maps, ["deletion(steps=5)"], mean=task.mean)
     for ask in (uproar.explain, lambda *given: uproar.choose(*given, y, methods=["grad"])):
-        with pytest.warns(UserWarning, match=r"run from \S+ to 255, not from 0 to 1: .*bytes divided by 255"):
+        with pytest.warns(UserWarning, match=r"run from \S+ to 255, not from 0 to 1. .*divide bytes by 255"):
             ask(model, x / x.max() * 255)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -328,3 +328,21 @@ def test_a_network_that_must_be_told_the_classes_has_as_many_as_the_training_ima
 def test_nothing_to_choose_from_is_one_sentence(images, own_methods):
     with pytest.raises(BadInput, match="No method explains this network: breaks: .*no such layer"):
         uproar.choose(PatchNetwork(), images[0], methods=["breaks"])
+
+
+def test_the_best_of_all_layers_is_picked_on_some_images_and_judged_on_the_others():
+    network = nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(3, 3, 3),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(12, 3),
+    )
+    x = torch.rand(48, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    answer = uproar.choose(network, x, methods=["grad_cam(layer=all)", "grad"])
+    (said,) = [notice for notice in answer.scores.notices if "is the best of 4 for grad_cam(layer=all)" in notice]
+    assert "picked on 12 images; the other 36 judge it" in said
+    assert len(answer.methods) == 2 and answer.scores.table["n"].max() == 36
+    with pytest.raises(BadInput, match="Did you mean 'smoothgrad'"):
+        uproar.choose(network, x, methods=["SmoothGrad"])

@@ -98,7 +98,7 @@ def list_layers(network: Network) -> int:
     from uproar.study.subjects import example_images
 
     load_plugins(network.plugin)
-    named = (network.images, network.task, network.model, network.weights, network.classes, network.size)
+    named = (network.images, network.task, network.model, network.weights, network.classes_given(), network.size)
     model, x = example_images(*named)
     candidates, refusals = layer_candidates(model.eval(), x)
     add_to_json(layers=[asdict(each) for each in candidates], refusals=refusals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,9 @@ from uproar.cli.options import (
     Classes,
     DataRoot,
     Images,
+    Labels,
     Model,
+    Normalise,
     OutputOption,
     PictureSize,
     Plugins,
@@ -22,6 +25,7 @@ from uproar.cli.options import (
 )
 from uproar.cli.screen import note
 from uproar.errors import BadInput, BadOption, BadShape
+from uproar.paths import user_path
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,20 +49,25 @@ class Network:
     size: PictureSize = None
     plugin: Plugins = None
     classes: Classes = None
+    labels: Labels = None
+    normalise: Normalise = None
     answers: OutputOption = "auto"
     seed: Seed = 0
     data_root: DataRoot = None
 
     def check(self, limit: int, target: str | None) -> None:
         """Refuse options that cannot be meant, before anything is imported or read."""
-        for name, value in (("--size", self.size), ("--classes", self.classes), ("--limit", limit)):
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # two threads on a busy machine take six times as long as one
+        for name, value in (("--size", self.size), ("--limit", limit)):
             if value is not None and value < 1:
                 raise BadInput(f"{name} must be at least 1, not {value}.")
         if self.size is not None and self.images is None:
             there = f"a task has an option: folder(root=…, size={self.size})"
             raise BadInput(f"--size scales pictures given as IMAGES; {there}.")
-        if self.classes is not None and self.images is None:
-            raise BadInput("--classes goes with images of your own: a task says itself how many classes it has.")
+        own = {"--classes": self.classes, "--normalise": self.normalise, "--labels": self.labels}
+        given = next((name for name, value in own.items() if value is not None), "")
+        if given and self.images is None:
+            raise BadInput(f"{given} goes with images of your own: a task knows its classes, labels and colours.")
         if self.answers not in OUTPUTS:
             raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {self.answers!r}.")
         if target not in (None, "predicted", "label") and not target.isdigit():
@@ -77,9 +86,26 @@ class Network:
         else:
             watch.say(f"reading {self.images}")
             lot = self.seed if mixed else None
-            chosen = images_of_files(self.images, *network, self.classes, limit, self.size, train, lot)
+            table = self.labels if self.labels is not None and self.labels.endswith(".csv") else None
+            own: dict[str, Any] = {"train": train, "mixed": lot, "normalise": self.normalise, "table": table}
+            chosen = images_of_files(self.images, *network, self.classes_given(), limit, self.size, **own)
+            if self.labels is not None and table is None:
+                chosen = replace(chosen, labels=read_labels(self.labels, chosen), folders=())
         note(*chosen.notes)
         return chosen
+
+    def classes_given(self) -> int | list[str] | None:
+        """The number of classes, or their names, of a file with a line for each or of a list."""
+        if self.classes is None or (self.classes.isdigit() and int(self.classes) > 0):
+            return None if self.classes is None else int(self.classes)
+        if "," in self.classes:
+            return [name.strip() for name in self.classes.split(",")]
+        try:
+            return user_path(self.classes).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            raise BadInput(
+                f"--classes is a number, names a,b,c or a file with one name per line, not {self.classes!r}."
+            ) from None
 
     def subject(self, images: ImageSet, target: str, watch: Watch) -> Subject:
         """The images with their network, which is loaded, or trained on the task; notes are printed."""
@@ -91,21 +117,19 @@ class Network:
             epochs = watch.counting("epochs", f"training {self.model} on {images.source}")
             return subject_of_images(images, self.model, self.weights, target, self.seed, epochs, output)
         watch.say(f"loading {self.model}")
-        subject = subject_of_images(images, self.model, self.weights, target, self.seed, output=output)
+        network = (self.model, self.weights, target, self.seed)
+        subject = subject_of_images(images, *network, output=output, normalise=self.normalise)
         drawn = self.weights is None and ModelSpec.of(self.model).from_file
         if drawn and draws_weights(subject.model, images, self.model, self.seed):
             note(untrained_note(self.model))
         return subject
 
-    def scored_subject(
-        self, images: ImageSet, labels: Tensor | None, target: str | None, watch: Watch
-    ) -> tuple[Subject, dict[str, Any]]:
+    def scored_subject(self, images: ImageSet, target: str | None, watch: Watch) -> tuple[Subject, dict[str, Any]]:
         """The images with their network, and how they are scored: by labels, where there are any, unless told."""
-        known = images.labels if labels is None else labels
-        chosen = target or ("predicted" if known is None else "label")
-        subject = self.subject(replace(images, labels=known), chosen, watch)
+        chosen = target or ("predicted" if images.labels is None else "label")
+        subject = self.subject(images, chosen, watch)
         kind = subject.output.kind
-        if known is None and chosen == "predicted" and kind != "regression":
+        if images.labels is None and chosen == "predicted" and kind != "regression":
             several = kind == "sigmoid" and not subject.output.single
             followed = "label of the highest output" if several else "class that the model predicts"
             note(f"no labels were given: scores are those of the {followed}.")
@@ -120,6 +144,8 @@ class Network:
             ("--model", None if self.model == "cnn-small" else self.model),
             ("--weights", self.weights),
             ("--classes", self.classes),
+            ("--labels", self.labels),
+            ("--normalise", self.normalise),
             ("--output", None if self.answers == "auto" else self.answers),
             ("--size", self.size),
             ("--seed", self.seed or None),

@@ -226,7 +226,17 @@ Model = Annotated[str, option("NAME", NETWORK, default="cnn-small", kind="models
 Weights = Annotated[str | None, option("FILE", "Its trained weights", default="train on --task")]
 PictureSize = Annotated[int | None, option("N", "Scale and crop pictures to N×N", "--size", default="no")]
 Plugins = Annotated[list[str] | None, option("FILE", "Python file with your own methods or metrics")]
-Classes = Annotated[int | None, advanced("N", "Number of classes, for images of your own", default="the model's")]
+Classes = Annotated[
+    str | None, advanced("N|FILE|A,B,…", "Number of classes, or their names in order", default="the model's")
+]
+Labels = Annotated[
+    str | None,
+    advanced(
+        "FILE",
+        "Labels of the images: .csv (image,label), .npy, .npz or .safetensors",
+        default="those of the images, else what the model predicts",
+    ),
+]
 OutputOption = Annotated[
     str, advanced("KIND", f"What the model returns: {', '.join(OUTPUTS)}", "--output", default="auto")
 ]

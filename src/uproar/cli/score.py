@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.markup import escape
 
 from uproar.cli.interrupt import AGAIN, NOTHING, keeping
-from uproar.cli.network import Network, compile_imputer, cut_maps, read_labels, read_maps
+from uproar.cli.network import Network, compile_imputer, cut_maps, read_maps
 from uproar.cli.options import (
     ChoiceBudget,
     Limit,
@@ -142,11 +143,11 @@ def choose(
     load_plugins(network.plugin)
     chosen, store = some("--methods", methods, METHODS), Store(destination.maps)
     for name in chosen:
-        read_chain(name)  # a wrong name is refused before anything is computed
+        read_chain(re.sub(r"(, *)?\b\w+=all\b", "", name))  # a wrong name is refused before anything is computed
     on_task = network.images is None
     with watched("reading the images") as watch, keeping(destination.kept):
         images = network.read(limit, store, watch, train, mixed=True)
-        subject, how = network.scored_subject(images, None, target, watch)
+        subject, how = network.scored_subject(images, target, watch)
         tuner = None if on_task else fine_tuner_of(subject, images, network.seed, store)
         compile_imputer("linear", ("road",), watch)
         share = seconds * (0.5 if on_task else 1.0)
@@ -210,14 +211,6 @@ def score(
     limit: Limit = 500,
     budget: ScoreBudget = None,
     out: Annotated[Path | None, beside("score")] = None,
-    labels: Annotated[
-        str | None,
-        advanced(
-            "FILE",
-            "Labels of the images: .npy, .npz or .safetensors",
-            default="those of the images, else what the model predicts",
-        ),
-    ] = None,
     train: Annotated[
         str | None,
         advanced(
@@ -254,8 +247,7 @@ def score(
     with watched("reading the images") as watch, keeping(destination.kept):
         images = network.read(limit, store, watch, train)
         arrays = cut_maps(given, images.x)
-        known = None if labels is None else read_labels(labels, images)
-        subject, how = network.scored_subject(images, known, target, watch)
+        subject, how = network.scored_subject(images, target, watch)
         epochs = watch.counting("epochs", f"fine-tuning {network.model}")
         tuner = fine_tuner_of(subject, images, network.seed, store, epochs)
         compile_imputer("mean", asked, watch)

@@ -327,12 +327,26 @@ def count_images(path: str | Path) -> int:
     return len(_from_arrays(place)[0]) if place.suffix in KINDS else 1
 
 
-def count_classes(path: str | Path) -> int | None:
-    """How many folders of pictures a folder without pictures has; None of anything else."""
+def classes_in(path: str | Path) -> tuple[str, ...]:
+    """The names of the folders of pictures in a folder without pictures; none of anything else."""
     place = user_path(path)
-    if not place.is_dir() or _pictures(place):
-        return None
-    return len(_class_folders(place)) or None
+    return () if not place.is_dir() or _pictures(place) else tuple(_class_folders(place))
+
+
+def labels_in_table(csv: str | Path, pictures: Sequence[str]) -> tuple[list[str], Tensor]:
+    """The labels of pictures in a table with the columns image (the names of their files) and label: (names, numbers).
+
+    Names are in rising order, numbers by value.
+    """
+    table = _Table(user_path(csv).parent, str(csv))
+    labels = table.texts("label", "label", empty=False)
+    by_picture = {Path(name).stem: label for name, label in zip(table.texts("image", "image"), labels, strict=True)}
+    missing = [name for name in pictures if name not in by_picture]
+    if missing:
+        raise BadInput(f"{csv} has no label for {len(missing)} of {len(pictures)} pictures, such as {missing[0]}.")
+    found = {by_picture[name] for name in pictures}
+    names = sorted(found, key=int if all(name.isdigit() for name in found) else None)
+    return names, torch.tensor([names.index(by_picture[name]) for name in pictures])
 
 
 def _in_folder(folder: Path) -> list[tuple[Path, int | None]]:
@@ -401,11 +415,6 @@ def _from_arrays(file: Path) -> tuple[Tensor, list[str], Tensor | None]:
         raise BadInput(f"The images in {file.name} have NaN or infinite pixels.")
     if x.dtype == np.uint8:
         pixels = pixels / 255
-    elif float(pixels.min()) < 0 or float(pixels.max()) > 1:
-        raise BadInput(
-            f"The images in {file.name} run from {float(pixels.min()):.3g} to {float(pixels.max()):.3g}; they must lie "
-            "in [0, 1] (a model normalises inside itself)."
-        )
     labels = torch.from_numpy(arrays["labels"].astype(np.int64)) if "labels" in arrays else None
     return pixels, [str(i) for i in range(len(pixels))], labels
 

@@ -22,7 +22,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from uproar.data.task import Split
-from uproar.errors import BadInput, NotApplicable
+from uproar.errors import BadInput, NeedsColour, NotApplicable
 from uproar.guard import guarded_call
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
@@ -95,7 +95,7 @@ class Context:
     def colour(self, x: Tensor) -> Tensor:
         """The mean colour as (1, c, 1, 1); refused with the reason where it is not known."""
         if self.mean is None:
-            raise NotApplicable("the mean colour of the training images is needed; give train= or mean=")
+            raise NeedsColour("the mean colour of the training images is needed; give train= or mean=")
         return self.mean.to(x).view(1, -1, 1, 1)
 
 

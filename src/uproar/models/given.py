@@ -11,6 +11,7 @@ step: black, grey and the noise of imputation mean the same for every network, a
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,6 +113,9 @@ def normalisation(given: Any) -> Preprocess | None:
     >>> normalisation((0.5, 0.25)).std.flatten()
     tensor([0.2500])
     """
+    if isinstance(given, str) and re.fullmatch(r"[-\d.,e ]+", given):
+        numbers = [float(number) for number in given.split(",")]
+        given = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
     if isinstance(given, str):
         if given not in FIXED or given == "caffe":
             names = ", ".join(name for name in FIXED if name != "caffe")
@@ -170,6 +174,7 @@ def taking_pixels(
     Images beyond [0, 1] are taken as normalised: as `normalise` says, or as the network or its data say.
     """
     check_images(x)
+    x = plain(x)
     step, outside = normalisation(normalise), bool(unusual_pixels(x))
     if step is None and outside and normalise is None:
         step = found_normalisation(model, source)
@@ -177,16 +182,18 @@ def taking_pixels(
         yield model, x
         return
     step = step.to(device_of(model), dtype_of(model))
+    with normalised_input(model, step) as network:
+        yield network, pixels_of(x, step)
+
+
+def pixels_of(x: Tensor, step: Preprocess | None) -> Tensor:
+    """Images in [0, 1]: the normalisation of those that lie beyond it is undone."""
+    if step is None or not unusual_pixels(x):
+        return x
     if len(step.mean.flatten()) not in (1, x.shape[1]):
         raise BadInput(f"normalise= is for {len(step.mean.flatten())} channels, and the images have {x.shape[1]}.")
-    if outside:
-        mean, std = (part.to(x) for part in (step.mean, step.std))
-        x = x * std + mean
-        if unusual_pixels(x):
-            low, high = float(x.min()), float(x.max())
-            raise BadInput(
-                f"normalise= does not fit the images: undone, they run from {low:.3g} to {high:.3g}, not from 0 to 1."
-            )
-        x = x.clamp(0, 1)
-    with normalised_input(model, step) as network:
-        yield network, x
+    pixels = (x * step.std.to(x) + step.mean.to(x)) / step.scale
+    if unusual_pixels(pixels):
+        low, high = float(pixels.min()), float(pixels.max())
+        raise BadInput(f"normalise= does not fit: undone, the images run from {low:.3g} to {high:.3g}, not 0 to 1.")
+    return pixels.clamp(0, 1)

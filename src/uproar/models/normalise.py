@@ -117,6 +117,10 @@ class Preprocess(nn.Module):
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
 
+    def state(self) -> tuple[list[float], list[float], tuple[int, int] | None, float]:
+        """What two that do the same share."""
+        return self.mean.flatten().tolist(), self.std.flatten().tolist(), self.size, self.scale
+
     @classmethod
     def of_processor(cls, processor: Any) -> Preprocess:
         """That of a Hugging Face image processor, or of the dictionary in its preprocessor_config.json."""

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.errors import BadInput, BadOption, BadShape, NotApplicable
+from uproar.errors import BadInput, BadOption, BadShape, NeedsColour, NotApplicable
 from uproar.expression import parse
 from uproar.guard import guarded_call
 from uproar.registry import Entry, Registry
@@ -74,7 +74,7 @@ class FillContext:
     def colour(self, fill: str) -> Tensor:
         """The mean colour, (c,), for a fill that cannot do without."""
         if self.mean is None:
-            raise NotApplicable(
+            raise NeedsColour(
                 f"the fill {fill!r} needs the mean colour of the training images; give it as mean= to "
                 "score, as value= to fill"
             )

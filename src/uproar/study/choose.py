@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -35,11 +35,13 @@ from torch import Tensor, nn
 from uproar.api import declared_method
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
-from uproar.estimators import Chain, Context, families, read_chain, require_maps
-from uproar.expression import parse
+from uproar.estimators import Chain, Context, estimators, families, read_chain, require_maps
+from uproar.estimators.layers import layer_candidates
+from uproar.expression import Call, parse
 from uproar.metrics.registry import CHECKS, fine_tuning_of
 from uproar.models.given import read_given, taking_pixels
 from uproar.models.output_kind import Output, assuming_output, predicted_target, recognise_output, sum_tolerance
+from uproar.registry import option_types
 from uproar.results.answer import Answer
 from uproar.results.difference import Difference
 from uproar.results.difference import compare as compare_runs
@@ -77,6 +79,8 @@ REACHES = (0.1, 0.3, 0.5)
 POINTS = 3
 """Points of a curve, of which the first is the image as it is. More images separate methods sooner than more
 points: on 100 pictures t values of ROAD with 3 points are 10 % below those with 17, for an eighth of the time."""
+PICKED_BY = "road_gap(by=probability, fractions=[0, 0.15, 0.3])"
+"""The metric by which the best of many variants is picked."""
 FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
 """Metrics for which a copy of the network is fine-tuned."""
 
@@ -131,6 +135,7 @@ class Chooser:
 
     def scores(self) -> Scores:
         """The scores of as many images as make the answer stable, or as there is time for."""
+        self._pick_variants()
         images = len(self.subject.x)
         chains = self._baselines(min(FIRST, images))
         metrics = self._metrics()
@@ -152,6 +157,34 @@ class Chooser:
                 self.notices.append(f"Stopped after {done} of {images} images: {said}.")
                 break
         return self._finished(result, self._checks(result, chains))
+
+    def _pick_variants(self) -> None:
+        """Of methods with an option that is `all`, such as `grad_cam(layer=all)`, the best takes its family's place.
+
+        It is picked on images that are not used again: the best of many is better on these than it is.
+        """
+        found = {name: variants_of(name, self.subject.model, self.subject.x[:2]) for name in self.methods}
+        families_of_variants = {name: variants for name, variants in found.items() if variants != [name]}
+        n = min(FIRST, len(self.subject.x) // 4)
+        if not families_of_variants:
+            return
+        few = images_between(self.subject, 0, n)
+        for family, variants in families_of_variants.items():
+            self.tell(f"picking the best of {len(variants)}: {family}", self.left)
+            chains = require_maps([read_chain(name) for name in variants])
+            if n == 0:
+                raise BadInput(f"{family} is picked on some images and judged on others: give at least four.")
+            scores = self._scored(few, stored_maps(few, chains, self.store), chains, [PICKED_BY])
+            best = str(scores.table.loc[scores.table["value"].idxmax(), "method"])
+            found[family] = [best]
+            self.notices.append(
+                f"`{best}` is the best of {len(variants)} for {family}, picked on {n} images; the other "
+                f"{len(self.subject.x) - n} judge it."
+            )
+        self.methods = list(dict.fromkeys(name for variants in found.values() for name in variants))
+        self.subject = images_between(self.subject, n, len(self.subject.x))
+        self.maps = {name: maps[n:] for name, maps in self.maps.items()}
+        self.titles = self.titles[n:]
 
     def _baselines(self, n: int) -> list[Chain]:
         """The baselines that are no ready maps, with their maps of the first images."""
@@ -583,6 +616,8 @@ def read_methods(
     for each in [methods] if isinstance(methods, str | Mapping) else methods:
         for name, method in each.items() if isinstance(each, Mapping) else [("", each)]:
             if isinstance(method, str):
+                for variant in variants_of(method, model, x[:2]):
+                    read_chain(variant)  # a wrong name is refused before anything is computed
                 names.append(method)
             elif isinstance(method, Tensor | np.ndarray):
                 ready[name] = checked_maps(method, x, name)
@@ -603,6 +638,40 @@ def filled_metrics(last: float) -> list[str]:
     """The metrics that need no training, up to a share of the pixels."""
     fractions = ", ".join(f"{share:.3g}" for share in np.linspace(0, last, POINTS))
     return [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
+
+
+def variants_of(name: str, model: nn.Module, x: Tensor) -> list[str]:
+    """What an expression stands for whose layer, or an option with a few values, is `all`; itself without any.
+
+    Layers are those whose output has places of the image and that are in no other such layer.
+
+    >>> variants_of("ig(baseline=all)", nn.Identity(), torch.zeros(1, 1, 2, 2))
+    ['ig(baseline=black)', 'ig(baseline=white)', 'ig(baseline=mean)', 'ig(baseline=image-mean)']
+    """
+    call = parse(name)
+    option = next(((call, key) for call in call.walk() for key, value in call.options if value == "all"), None)
+    if option is None:
+        return [name]
+    name = str(call)
+    inner, key = option
+    if key in ("layer", "layers"):
+        names = [candidate.name for candidate in layer_candidates(model, x)[0]]
+        values = [one for one in names if not any(one.startswith(f"{other}.") for other in names)]
+    else:
+        values = [str(value) for value in get_args(option_types(estimators[inner.name].function).get(key))]
+    if not values:
+        raise BadInput(
+            f"{name}: {key}=all needs an option with a few values, or a network with layers that have places."
+        )
+    return [
+        more
+        for value in values
+        for more in variants_of(name.replace(str(inner), str(_with_option(inner, key, value))), model, x)
+    ]
+
+
+def _with_option(call: Call, key: str, value: str) -> Call:
+    return Call(call.name, call.args, tuple((k, value if k == key else v) for k, v in call.options))
 
 
 def images_between(subject: Subject, start: int, stop: int) -> Subject:

@@ -14,12 +14,14 @@ from torch import Tensor, nn
 
 from uproar.data import load
 from uproar.data.task import Split, Task, channel_moments, split_digest
-from uproar.data.user_images import count_classes, count_images, read_images, read_training_images
+from uproar.data.user_images import classes_in, count_images, labels_in_table, read_images, read_training_images
 from uproar.errors import BadInput, BadOption, NotApplicable, one_line
 from uproar.estimators import Chain, Context, explain_chains, families, prepare_states
 from uproar.estimators.explain import check_kind
 from uproar.estimators.layers import chosen_layers
 from uproar.models import MemoryBudget, ModelSpec, borrowed, make
+from uproar.models.given import normalisation, pixels_of
+from uproar.models.normalise import with_first_step
 from uproar.models.output_kind import (
     SOFTMAX,
     Output,
@@ -40,7 +42,7 @@ from uproar.study.graph import obtain
 from uproar.study.grid import Setting, settings_of
 from uproar.study.spec import study_of
 from uproar.study.steps import changed_images, counting_epochs, followed_targets, network_of, weights_of
-from uproar.tensors import check_training_labels, spans
+from uproar.tensors import check_training_labels, spans, unusual_pixels
 from uproar.training import FineTuning, predict
 from uproar.training.finetune import FineTunedCopies
 
@@ -289,6 +291,10 @@ class ImageSet:
     """What they are: the name of a task, or a file or folder."""
     classes: int | None = None
     """Number of classes, where it is known without the network."""
+    folders: tuple[str, ...] = ()
+    """What the labels stand for, by number, where they come from folders or a table."""
+    names: tuple[str, ...] = ()
+    """The names of all classes of the network, in order, where they were given."""
     train: Split | None = None
     """Training images of the user's own, where they were given."""
     setting: Setting | None = None
@@ -332,24 +338,36 @@ def images_of_files(
     images: str,
     model: str,
     weights: str | None,
-    classes: int | None,
+    classes: int | Sequence[str] | None,
     limit: int,
     size: int | None = None,
     train: str | None = None,
     mixed: int | None = None,
+    normalise: Any = None,
+    table: str | None = None,
 ) -> ImageSet:
     """Images of the user's own, with those that the network was trained on where they are given (`train`).
 
-    `mixed` is a seed by which images come in a random order; see `read_images`.
+    `classes` is how many there are, or their names; `mixed` a seed by which images come in a random order (see
+    `read_images`); `normalise` how arrays were normalised, which is undone; `table` a CSV file with their labels.
     """
     spec = ModelSpec.of(model)
     if weights is not None and not file_at(weights).is_file():
         raise BadInput(f"There is no weights file {weights}.")
     x, titles, labels = read_images(images, limit, size, mixed)
-    notes = (untrained_note(model),) if weights is None and not spec.from_file else ()
+    notes = [untrained_note(model)] if weights is None and not spec.from_file else []
+    x = pixels_of(x, normalisation(normalise))
+    notes += unusual_pixels(x)
     c, h, w = x.shape[1:]
     known = None if train is None else read_training_images(train, (c, h, w))
-    return ImageSet(x, titles, labels, images, classes or count_classes(images), known, notes=notes)
+    names = () if classes is None or isinstance(classes, int) else tuple(classes)
+    folders = classes_in(images)
+    if table is not None:
+        rows, labels = labels_in_table(table, titles)
+        folders = tuple(rows)
+    count = len(names) or (classes if isinstance(classes, int) else None)
+    count = count or (len(folders) if table is None else None) or None
+    return ImageSet(x, titles, labels, images, count, folders, names, known, notes=tuple(notes))
 
 
 def untrained_note(model: str) -> str:
@@ -365,7 +383,12 @@ def draws_weights(net: torch.nn.Module, images: ImageSet, model: str, seed: int)
 
 
 def example_images(
-    images: str | None, task: str, model: str, weights: str | None, classes: int | None, size: int | None
+    images: str | None,
+    task: str,
+    model: str,
+    weights: str | None,
+    classes: int | Sequence[str] | None,
+    size: int | None,
 ) -> tuple[torch.nn.Module, Tensor]:
     """A network, not trained here and with outputs of any number, and two images that it may be shown."""
     if images is not None:
@@ -392,15 +415,21 @@ def subject_of_images(
     seed: int,
     listen: Callable[[int, int], None] | None = None,
     output: Output = "auto",
+    normalise: Any = None,
 ) -> Subject:
     """The images with the network: for a task its base model, which is trained if need be; `listen` counts epochs.
 
-    `output` says what the network answers with.
+    `output` says what the network answers with, `normalise` what its images go through first.
     """
     check_target(target, images)
     x, setting = images.x, images.setting
     if setting is None or images.store is None:
         net, made = _network(images, model, weights, seed)
+        if x.shape[1] == 3 and channels_of(net) == 1:
+            x = grey(x)
+        step = normalisation(normalise)
+        if step is not None:
+            net, made = with_first_step(net, step), {**made, "normalise": str(step.state())}
         mean = x.mean((0, 2, 3)) if images.train is None else channel_moments(images.train)[0]
         context = Context(Draws.of(seed, len(x)), mean, images.train)
     else:
@@ -416,19 +445,44 @@ def subject_of_images(
         kind = setting.data.output_kind
     else:
         kind = recognise_output(net, x, answers, output, sum_tolerance(net))
-    if setting is None and images.labels is not None:
-        _check_folders(images.source, 2 if kind.single else answers.shape[1])
-    return Subject(net, x, _targets(answers, kind, images.labels, target), context, made, kind)
+    labels = images.labels
+    if images.folders and labels is not None:
+        names = images.names or tuple(getattr(getattr(net, "config", None), "id2label", {}).values())
+        outputs = 2 if kind.single else answers.shape[1]
+        labels = torch.tensor(outputs_of_names(images.source, images.folders, outputs, names))[labels]
+    return Subject(net, x, _targets(answers, kind, labels, target), context, made, kind)
 
 
-def _check_folders(source: str, outputs: int) -> None:
-    """Refuse class folders that are not as many as the network's outputs: labels would be those of other classes."""
-    folders = count_classes(source)
-    if folders is not None and folders != outputs:
-        raise BadInput(
-            f"{source} has {folders} class folders, and the network {outputs} outputs: give a folder for each class, "
-            "also an empty one, or put all pictures into one folder to do without labels."
-        )
+def outputs_of_names(source: str, folders: Sequence[str], outputs: int, names: Sequence[str]) -> list[int]:
+    """The number of the network's output that each folder or label of a table stands for.
+
+    >>> outputs_of_names("photos", ["cat", "dog"], 3, ["bird", "cat", "dog"])
+    [1, 2]
+    >>> outputs_of_names("photos", ["7", "10"], 11, ())
+    [7, 10]
+    """
+    if set(folders) <= set(names):
+        return [names.index(name) for name in folders]
+    if not names and all(name.isdigit() and int(name) < outputs for name in folders):
+        return [int(name) for name in folders]
+    if not names and len(folders) == outputs:
+        return list(range(outputs))
+    shown = f"{len(folders)} classes ({', '.join(folders[:4])}{', …' * (len(folders) > 4)})"
+    raise BadInput(
+        f"{source} has {shown}, and the network {outputs} outputs: give the names of all {outputs} classes in order "
+        "(--classes names.txt, a line for each, or --classes a,b,c,…), or call the folders by the numbers of the "
+        "outputs (0, 1, …), or put all pictures into one folder to do without labels."
+    )
+
+
+def grey(x: Tensor) -> Tensor:
+    """Images of three colours as grey ones, weighted as pictures are read in grey."""
+    return (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
+
+
+def channels_of(network: nn.Module) -> int | None:
+    """The channels that a network's first convolution takes; None without any."""
+    return next((part.in_channels for part in network.modules() if isinstance(part, nn.Conv2d)), None)
 
 
 def _network(images: ImageSet, model: str, weights: str | None, seed: int) -> tuple[torch.nn.Module, dict[str, Any]]:
