@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+from pathlib import Path
 
 import pytest
 from tools.cards import (
@@ -47,3 +49,11 @@ def test_every_entry_is_on_one_page_and_pages_are_short():
         assert sum(page.count(f"**`{entry.name}`** ") for page in pages) == 1
     assert all(len(page.split()) <= 2500 for page in pages)
     assert family_of(estimators["grad_cam"]) == "Class activation maps"
+
+
+def test_the_generated_pages_are_written_and_short(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "tools")
+    pages = importlib.import_module("reference_pages").write_pages(tmp_path)
+    words_of = {page.stem: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert {"functions", "results", "commands", "estimators", "metrics", "lists"} <= set(words_of)
+    assert max(words_of.values()) <= 2600, words_of

@@ -27,7 +27,6 @@ RESULTS = {
     "uproar.results.answer": ["Answer"],
     "uproar.results.scores": ["Scores"],
     "uproar.results.finding": ["Finding"],
-    "uproar.results.claim_outcome": ["Judgement"],
     "uproar.report.mapsheet": ["MapSheet"],
 }
 """Classes that functions return and users read, by module."""
