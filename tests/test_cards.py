@@ -56,4 +56,4 @@ def test_the_generated_pages_are_written_and_short(tmp_path, monkeypatch):
     pages = importlib.import_module("reference_pages").write_pages(tmp_path)
     words_of = {page.stem: len(page.read_text(encoding="utf-8").split()) for page in pages}
     assert {"functions", "results", "commands", "estimators", "metrics", "lists"} <= set(words_of)
-    assert max(words_of.values()) <= 2600, words_of
+    assert max(words_of.values()) <= 2500, words_of

@@ -25,7 +25,6 @@ from uproar.cli.listings import tables_of
 RESULTS = {
     "uproar.study.collected": ["Run"],
     "uproar.results.answer": ["Answer"],
-    "uproar.results.scores": ["Scores"],
     "uproar.results.finding": ["Finding"],
     "uproar.report.mapsheet": ["MapSheet"],
 }
