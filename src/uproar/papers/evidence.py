@@ -88,8 +88,8 @@ class ClaimEvidence:
 
     @property
     def values(self) -> pd.DataFrame:
-        """Every metric's value per test image, mean over replicates: metric, estimator, image, value."""
-        return self.view.image_means
+        """Every metric's value per test image and replicate: metric, estimator, seed, image, value."""
+        return self.view.image_scores
 
     @property
     def chance(self) -> float:
@@ -239,8 +239,7 @@ class ClaimEvidence:
 
     def per_image(self, metric: str, estimator: str) -> pd.Series:
         """A metric's values by image, mean over replicates, oriented so that higher is better."""
-        values = self.view.values_per_image.get((metric, estimator), pd.Series(dtype=float))
-        return (1 if read_higher(metric) else -1) * values
+        return self.per_replicate(metric, estimator).mean()
 
     def per_replicate(self, metric: str, estimator: str) -> pd.DataFrame:
         """A metric's values, replicates × images, oriented so that higher is better."""
@@ -249,11 +248,8 @@ class ClaimEvidence:
 
     def scored_by(self, *metrics_: str) -> list[str]:
         """The estimators beside random that have values of all these metrics."""
-        return [
-            name
-            for name in self._scored
-            if name != BASELINE and all((m, name) in self.view.values_per_image for m in metrics_)
-        ]
+        known = {(metric, name) for metric, name, _ in self.view.values_per_replicate}
+        return [n for n in self._scored if n != BASELINE and all((metric, n) in known for metric in metrics_)]
 
     def correlation(
         self,

@@ -11,7 +11,7 @@
     view.curves("roar")                            # the tidy table all of these come from
     view.areas("roar")                             # estimators × replicates, mean height of each curve
     view.accuracy("roar", "grad")                  # replicates × fractions
-    view.values_per_image["road", "grad"]          # a metric's values, mean over replicates
+    view.values_per_replicate["road", "grad", 0]   # a metric's values by image
 
 Which cells take part is decided by `StudyView.curves` alone. A study ranks pixels at random several times in every
 replicate (`random`, `random(draw=1)`, ...): its tables hold every one of them, and in every table of a view `random` is
@@ -491,18 +491,6 @@ class StudyView:
     def image_scores(self) -> pd.DataFrame:
         """Every metric's value per test image and replicate."""
         return self._one_random(self.results.image_scores, "value")
-
-    @functools.cached_property
-    def image_means(self) -> pd.DataFrame:
-        """Every metric's value per test image, mean over replicates: metric, estimator, image, value."""
-        keys = ["metric", "estimator", "image"]
-        return self.image_scores.groupby(keys, sort=False, observed=True)["value"].mean().reset_index()
-
-    @functools.cached_property
-    def values_per_image(self) -> dict[tuple[str, str], pd.Series]:
-        """By metric and estimator: the values by image, mean over replicates."""
-        groups = self.image_means.groupby(["metric", "estimator"], sort=False, observed=True)
-        return {(str(m), str(e)): rows.set_index("image")["value"] for (m, e), rows in groups}
 
     @functools.cached_property
     def values_per_replicate(self) -> dict[tuple[str, str, int], pd.Series]:
