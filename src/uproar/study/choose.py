@@ -173,13 +173,13 @@ class Chooser:
             self.tell(f"picking the best of {len(variants)}: {family}", self.left)
             chains = require_maps([read_chain(name) for name in variants])
             if n == 0:
-                raise BadInput(f"{family} is picked on some images and judged on others: give at least four.")
+                raise BadInput(f"{family} is picked on some images and scored on others: give at least four.")
             scores = self._scored(few, stored_maps(few, chains, self.store), chains, [PICKED_BY])
             best = str(scores.table.loc[scores.table["value"].idxmax(), "method"])
             found[family] = [best]
             self.notices.append(
                 f"`{best}` is the best of {len(variants)} for {family}, picked on {n} images; the other "
-                f"{len(self.subject.x) - n} judge it."
+                f"{len(self.subject.x) - n} score it."
             )
         self.methods = list(dict.fromkeys(name for variants in found.values() for name in variants))
         self.subject = images_between(self.subject, n, len(self.subject.x))

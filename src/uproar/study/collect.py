@@ -484,7 +484,7 @@ def _score_note(task: Task) -> list[str]:
     if task.kind == "softmax":
         return []
     return [
-        f"{task.name} has no classes of which one is right: networks learn by {LOSS_NAMES[task.kind]} and are judged "
+        f"{task.name} has no classes of which one is right: networks learn by {LOSS_NAMES[task.kind]} and are scored "
         f"by {SCORE_NAMES[task.kind]} on the test images, which is what the column accuracy holds in tables."
     ]
 
