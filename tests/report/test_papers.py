@@ -60,17 +60,6 @@ def test_hooker_has_single_estimates_beside_ensembles_and_kar_on_the_axis_of_roa
     assert "SG-SQ-Grad) 30.0\u00a0%" in figure.title
 
 
-def test_published_numbers_stand_beside_ours(hooker):
-    rows = {row[0]: row[1:] for row in shown(hooker)["roar-kar"].table.rows}
-    assert rows["Grad, 90 % removed"][0] == "67.76 %"
-    assert rows["Grad, 90 % removed"][1].startswith("85.0\u00a0% (")
-    assert rows["range of estimators under ROAR, 90 % removed, points"][1].startswith("+55.0 (")
-    assert rows["random, 99 % removed"][1] == "not tested"
-    gap = rows["SG-SQ-Grad minus Grad, 90 % removed, points"]
-    assert gap[0] == "−56.97"
-    assert gap[1].startswith("−55.0 (")
-
-
 def test_squaring_alone_is_no_ensemble(make_cells, make_results):
     rows = make_cells({"roar": {"random": 0.8, "grad": 0.7, "sq(grad)": 0.2, "sg(grad)": 0.6}})
     results = make_results(rows, provenance={"classes": {"digits": 10}})
@@ -182,7 +171,7 @@ def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
     assert cloud.title == "50\u00a0% removed, R² = 1.00"
     (x0, x1), (y0, y1) = cloud.fit
     assert (y1 - y0) / (x1 - x0) == pytest.approx(0.5, abs=1e-2)
-    assert one.table.rows[1][1] == "0.83 to 0.96"
+    assert "published: 0.83 to 0.96" in one.title
 
 
 def test_song_s_trajectories_have_a_plot_per_estimator_and_a_line_per_filter(song):

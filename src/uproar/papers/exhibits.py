@@ -30,6 +30,8 @@ class Exhibit:
     """The study it is drawn from by default, one of minutes; empty where it needs none."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What of that study is changed, so that nothing else is run."""
+    panels: tuple[str, ...] = ()
+    """What its plots are called where each task of the study has one."""
     why: str = ""
     """Why it is not drawn."""
 

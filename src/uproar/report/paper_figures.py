@@ -189,8 +189,8 @@ def exhibit_files(results: Results | None, shown: Exhibit) -> dict[str, bytes]:
         made.append(("", figures[key].function()))
     else:
         by_name = estimator_styles(results)
-        for view in results.views:
-            where = view.task if len({view.task for view in results.views}) > 1 else view.model
+        for place, view in enumerate(results.views):
+            where = shown.panels[place] if shown.panels else view.task
             try:
                 made.append((where, figures[key].function(FigureSource.of(view, by_name))))
             except NotApplicable as error:

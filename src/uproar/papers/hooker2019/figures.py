@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-import pandas as pd
-
 from uproar.errors import NotApplicable
-from uproar.papers.claims import if_applicable, read_shared
+from uproar.papers.claims import read_shared
 from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, share_limits
 from uproar.report.formatting import LEVEL, percent, points
-from uproar.report.paper_figures import (
-    BRACKETS,
-    ComparisonTable,
-    FigureSource,
-    PaperFigure,
-    gap,
-    over_replicates,
-    read_figures,
-    share,
-)
+from uproar.report.paper_figures import FigureSource, PaperFigure, read_figures
 from uproar.report.study_figures import with_best
 from uproar.statistics.design import BASELINE
 from uproar.wording import series
@@ -82,8 +70,7 @@ def curves(source: FigureSource, name: str, panels: Sequence[Mapping[str, Any]])
     alike = tuple(replace(chart, y_range=limits) for chart in charts)  # one upright axis, so that plots can be compared
     shown = [READINGS[p] for p in dict.fromkeys(p for panel in panels for p in panel["protocols"])]
     reading = f"{' '.join(shown)} Dashed: random. Fine line: chance. Bands: {LEVEL} interval over replicates."
-    table = _published(source) if name == "roar-kar" else None
-    return PaperFigure(name, _curves_title(source), reading, Figure(alike, 2), table)
+    return PaperFigure(name, _curves_title(source), reading, Figure(alike, 2))
 
 
 def _panel(
@@ -135,65 +122,6 @@ def _curves_title(source: FigureSource) -> str:
             best = min(names, key=lambda name: reached[name])
             parts.append(f"the {what} ({best}) {percent(reached[best])}")
     return f"Accuracy left with {percent(t, 0)} removed: {series(parts)}"
-
-
-# published numbers
-
-
-def _at(source: FigureSource, wanted: str, t: float, protocol: str = ROAR) -> pd.Series:
-    return source.evidence.at(protocol, wanted, t)
-
-
-def _accuracy(wanted: str, t: float) -> Callable[[FigureSource], str]:
-    return lambda source: share(over_replicates(_at(source, wanted, t)))
-
-
-def _difference(wanted: str, other: str, t: float = 0.9) -> Callable[[FigureSource], str]:
-    return lambda source: gap(over_replicates(_at(source, wanted, t) - _at(source, other, t)))
-
-
-def _range(protocol: str, t: float) -> Callable[[FigureSource], str]:
-    """Between the highest and the lowest of the single estimates and their SG-SQ ensembles."""
-
-    def measured(source: FigureSource) -> str:
-        names = source.evidence.available([f.format(b) for b in SINGLE for f in ("{}", "sg_sq({})")], protocol)
-        if len(names) < 2:
-            raise NotApplicable("fewer than two estimators")
-        table = pd.DataFrame({n: _at(source, n, t, protocol) for n in names})
-        return gap(over_replicates(table.max(axis=1) - table.min(axis=1)))
-
-    return measured
-
-
-PUBLISHED: tuple[tuple[str, str, Callable[[FigureSource], str]], ...] = (
-    ("nothing removed", "76.16 ± 0.15 %", _accuracy(BASELINE, 0.0)),
-    ("random, 90 % removed", "63.71 ± 0.13 %", _accuracy(RANDOM, 0.9)),
-    ("random, 99 % removed", "45.40 %", _accuracy(RANDOM, 0.99)),
-    ("Grad, 90 % removed", "67.76 %", _accuracy("grad", 0.9)),
-    ("IG, 90 % removed", "67.52 %", _accuracy("ig", 0.9)),
-    ("SG-SQ-Grad, 90 % removed", "10.78 ± 7.85 %", _accuracy("sg_sq(grad)", 0.9)),
-    ("SG-SQ-GB, 90 % removed", "17 ± 3.45 %", _accuracy("sg_sq(guided_backprop)", 0.9)),
-    ("SG-Grad minus Grad, 90 % removed, points", "+2.52", _difference("sg(grad)", "grad")),
-    ("SG-IG minus IG, 90 % removed, points", "+2.6", _difference("sg(ig)", "ig")),
-    ("SG-GB minus GB, 90 % removed, points", "−4.13", _difference("sg(guided_backprop)", "guided_backprop")),
-    ("SQ-Grad minus Grad, 90 % removed, points", "−5.45", _difference("sq(grad)", "grad")),
-    ("SG-SQ-Grad minus Grad, 90 % removed, points", "−56.97", _difference("sg_sq(grad)", "grad")),
-    ("SQ-GB minus GB, 90 % removed, points", "−8.43 ± 0.97", _difference("sq(guided_backprop)", "guided_backprop")),
-    ("range of estimators under ROAR, 90 % removed, points", "59.6", _range(ROAR, 0.9)),
-    ("range of estimators under KAR, 10 % kept, points", "7.08", _range(KAR, 0.1)),
-)
-"""What, as published (ImageNet, ResNet-50), and how it is computed here."""
-
-
-def _published(source: FigureSource) -> ComparisonTable:
-    data = f"{source.view.task}, {source.view.model}"
-    return ComparisonTable(
-        ("test accuracy after retraining", "published (ImageNet, ResNet-50)", f"here ({data})"),
-        tuple(
-            (what, published, if_applicable(partial(here, source), "not tested")) for what, published, here in PUBLISHED
-        ),
-        f"{BRACKETS} The paper does not say what its ± is. VAR is not in this version of it.",
-    )
 
 
 # retraining

@@ -35,7 +35,6 @@ from uproar.report.paper_figures import (
     PaperFigure,
     map_pictures,
     over_replicates,
-    plain,
     read_figures,
     share,
 )
@@ -267,7 +266,7 @@ def scatter(source: FigureSource, squared: bool, of: Of, published: str) -> Pape
     )
     charts = tuple(_cloud(source, t, line, of) for t, line in lines.items())
     name = f"variation-{of}-squared" if squared else f"variation-{of}"
-    return PaperFigure(name, title, reading, Figure(charts, 3), _explained(lines, published))
+    return PaperFigure(name, title, reading, Figure(charts, 3))
 
 
 def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
@@ -286,15 +285,6 @@ def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
         percent=(False, True),
         fit=least_squares([line.x[n] for n in on], [line.y[n] for n in on]),
     )
-
-
-def _explained(lines: dict[float, Line], published: str) -> ComparisonTable:
-    rows = tuple(
-        (f"{percent(t, 0)} removed", published, plain(m.interval), str(m.interval.n))
-        for t, m in ((t, line.r2) for t, line in lines.items())
-    )
-    note = f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
-    return ComparisonTable(("R² of the line", "published", "here", "replicates"), rows, note)
 
 
 # Figures 2 and 3
