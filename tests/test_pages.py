@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from uproar.extend import _registries, declared_in
-from uproar.papers.claims import claims_named
 from uproar.protocols import PROTOCOLS
-from uproar.results.claim_outcome import tally
 from uproar.study.sessions import run
 from uproar.study.spec import shipped_studies
 
@@ -109,21 +106,6 @@ def test_links_between_pages_lead_somewhere(page):
 def test_every_page_is_in_the_contents_of_the_site():
     listed = re.findall(r"^(?:.+ <)?([\w/-]+)>?$", (DOCS / "index.md").read_text(encoding="utf-8"), flags=re.M)
     assert {page.stem for page in DOCS.glob("*.md")} - {*listed, "index"} == set()
-
-
-STUDIES = sorted(file.parent for file in (DOCS / "results").glob("*/claims.csv"))
-
-
-@pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
-def test_counts_of_claims_are_those_of_their_table(folder):
-    """Page and overview say how many claims hold; a claim of a paper that the study cannot test is not counted as tested."""
-    outcomes = list(pd.read_csv(folder / "claims.csv").drop_duplicates(["claim", "task", "model"])["outcome"])
-    page, index = ((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8") for name in (folder.name, "index"))
-    assert f"{len(outcomes)} claims: {tally(outcomes)}." in page
-    row = next(line for line in index.splitlines() if f"[{folder.name}]" in line)
-    assert row.endswith(f"| {tally([one for one in outcomes if one != 'not tested'])} |")
-    paper = folder.name.partition("-")[0]
-    assert {*pd.read_csv(folder / "claims.csv")["claim"]} == {one.name for one in claims_named([paper])}
 
 
 def test_no_heading_is_cut_in_the_middle_of_a_sentence():

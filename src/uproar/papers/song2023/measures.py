@@ -100,7 +100,6 @@ def variation_line(
 # the theorems, enumerated in small worlds
 
 
-
 def shared_bits(world: pd.DataFrame, a: str, b: str, beside: str | None = None) -> float:
     """Bits that a and b share, I(a; b), or given a third variable, I(a; b | beside).
 
