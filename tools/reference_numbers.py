@@ -71,7 +71,7 @@ CONVOLUTIONAL = {
     "deep_lift": "deep_lift(baseline=black, pooling=rescale)",
     "deep_shap": "deep_shap(samples=5, pooling=rescale)",
     "grad_shap": "grad_shap(samples=5, sigma=0.1)",
-    "lrp epsilon-plus": "lrp(composite=epsilon-plus, first=same, epsilon=1e-06)",
+    "lrp epsilon-plus": "lrp(composite=epsilon-plus, epsilon=1e-06)",
     "fullgrad": "fullgrad(scale=layer)",
     "xrai": "xrai(steps=5, least=none)",
     "guided_grad_cam": f"guided_grad_cam({LAST_LAYER})",
@@ -101,12 +101,12 @@ OF_TOKENS = {
     "attention_rollout": "attention_rollout(heads=mean)",
     "grad_attention": "grad_attention",
     "legrad": "legrad",
-    "lrp": "lrp(composite=epsilon-plus, first=same, epsilon=1e-06)",
+    "lrp": "lrp(composite=epsilon-plus, epsilon=1e-06)",
     "deep_lift": "deep_lift(baseline=black, pooling=rescale)",
 }
 """Chains on a vision transformer."""
 
-ROAD = "fractions=[0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0], fill=linear, by={by}, points=all"
+ROAD = "fractions=[0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0], fill=linear, by={by}"
 LEEMANN = "fractions=[0.1, 0.3, 0.5, 0.7, 0.9], fill=linear, jitter=0.0001, by=accuracy"
 CURVE = "steps=32, fill=mean, unit=pixel, window=9, repeats=1"
 COHERENCY = "steps=32, fill={fill}, unit=pixel, window=9, repeats=1"
@@ -487,7 +487,7 @@ def digits_study() -> Numbers:
 
 def planted_study() -> Numbers:
     """Evaluators about known truths and worse ones, with random fill, as networks learn it from few images."""
-    names = ("oracle", "degraded noise", "degraded missing", "degraded encoder", "degraded leak", "ig")
+    names = ("oracle", "degraded noise", "degraded missing", "degraded encoder", "ig")
     chains = {name: CONVOLUTIONAL[name] for name in names} | CONTROLS
     settings = {
         **STUDY,
