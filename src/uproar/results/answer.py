@@ -40,7 +40,6 @@ from uproar.statistics.intervals import required_sample_size
 from uproar.wording import series
 
 if TYPE_CHECKING:
-    from uproar.results.quality import NetworkQuality
     from uproar.results.scores import Scores
 
 QUESTIONS: Mapping[Question, str] = {"model": "what the network uses", "data": "what the data allow"}
@@ -198,7 +197,6 @@ class Answer:
 
 def answer_of(
     evidence: Sequence[Evidence],
-    quality: NetworkQuality | None = None,
     scores: Sequence[Scores] = (),
     costs: pd.DataFrame = pd.DataFrame(),
     left_out: Mapping[str, str] = MappingProxyType({}),
@@ -209,11 +207,8 @@ def answer_of(
     """The recommendation from what the metrics say; `scores` are metrics without retraining, and checks."""
     metrics = checked(evidence)
     warnings: dict[str, dict[str, Flag]] = {}
-    measured, sentences = [], []
-    for one in scores:
-        measured += flags_of_scores(one)
-        sentences += check_sentences(one)
-    for flag in (*flags, *measured):
+    checks = [read_checks(one) for one in scores]
+    for flag in (*flags, *(flag for raised, _ in checks for flag in raised)):
         warnings.setdefault(flag.method, {}).setdefault(flag.kind, flag)
     seconds = costs.get("milliseconds_per_image", pd.Series(np.nan, costs.index)) / 1000
     rows = zip(costs["estimator"], costs["passes"], seconds, strict=True) if "passes" in costs else ()
@@ -225,38 +220,31 @@ def answer_of(
         {name: why for name, why in left_out.items() if name not in ranked},
         task,
         model,
-        tuple(sentences),
+        tuple(sentence for _, sentences in checks for sentence in sentences),
     )
 
 
-def flags_of_scores(scores: Scores) -> list[Flag]:
-    """The warnings that metrics raise. The median counts: a few images can carry any mean."""
-    flags = []
-    for metric, medians in _medians(scores).items():
-        kind, limit, words = LIMITS[metric]
-        above = {method: median for method, median in medians.items() if median > limit}
-        flags += [Flag(m, kind, words.format(f"{median:.2f} (median over images)")) for m, median in above.items()]
-    return flags
+def read_checks(scores: Scores) -> tuple[list[Flag], list[str]]:
+    """The warnings that checks raise, and a sentence on each check: the range of its medians over images, the limit.
 
-
-def check_sentences(scores: Scores) -> list[str]:
-    """What the checks among some scores found, a sentence each: the range of medians, and the limit."""
-    sentences, medians = [], _medians(scores)
-    for metric, (kind, limit, words) in LIMITS.items():
-        values = list(medians.get(metric, {}).values())
-        if values:
-            extent = words.format(f"{min(values):.2f} to {max(values):.2f}").replace("-", "−")
-            sentences.append(f"Check ({len(values)} methods, medians over images): {extent}; {kind} above {limit:g}.")
-    return sentences
-
-
-def _medians(scores: Scores) -> dict[str, dict[str, float]]:
-    """By metric that warns: the median over images of every method."""
+    The median counts: a few images can carry any mean.
+    """
     medians: dict[str, dict[str, float]] = {}
     for row in scores.table[scores.table["role"].eq("method") & scores.table["median"].notna()].itertuples():
-        if (name := facts_of(row.metric).get("name", "")) in LIMITS:
-            medians.setdefault(name, {})[str(row.method)] = float(row.median)
-    return medians
+        medians.setdefault(facts_of(row.metric).get("name", ""), {})[str(row.method)] = float(row.median)
+    flags, sentences = list[Flag](), list[str]()
+    for metric, (kind, limit, words) in LIMITS.items():
+        values = medians.get(metric, {})
+        above = {
+            method: words.format(f"{value:.2f} (median over images)")
+            for method, value in values.items()
+            if value > limit
+        }
+        flags += [Flag(method, kind, why) for method, why in above.items()]
+        if values:
+            extent = words.format(f"{min(values.values()):.2f} to {max(values.values()):.2f}").replace("-", "−")
+            sentences.append(f"Check ({len(values)} methods, medians over images): {extent}; {kind} above {limit:g}.")
+    return flags, sentences
 
 
 def letter_groups(names: Sequence[str], decided: Callable[[str, str], bool]) -> tuple[tuple[str, ...], ...]:

@@ -174,7 +174,7 @@ class Scores:
     def answer(self) -> Answer:
         """Which method to use, as far as the metrics can tell."""
         left_out = {**self.never_ranked, **self.left_out}
-        return answer_of(self.evidence, self.quality, (self,), self.costs, left_out)
+        return answer_of(self.evidence, (self,), self.costs, left_out)
 
     def plot_curves(self, metric: str, axes: Any = None) -> Any:
         """The mean curves of a metric on axes of Matplotlib, with the baselines behind them."""

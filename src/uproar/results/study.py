@@ -621,7 +621,7 @@ class StudyView:
             rest = table[table["status"].isin(["skipped", "failed"])]
             left_out |= dict(zip(rest["estimator"].map(str), rest["reason"].map(str), strict=True))
         flags = [flag for finding in self.findings for flag in finding.flags]
-        about = (self.quality, scores, self.own(self.results.costs), left_out, flags, self.task, self.model)
+        about = (scores, self.own(self.results.costs), left_out, flags, self.task, self.model)
         return answer_of(self.evidence, *about)
 
     @property
