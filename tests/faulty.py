@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
-from uproar.study.bench import bench_for
 
 import uproar
-from uproar.study import levels as shards
+from tests.readings import forget
+from uproar.study import ranking as shards
 
 STUDY = {
     "name": "faults",
@@ -45,7 +45,7 @@ def small_shards(size: int = SMALL_SHARDS) -> None:
 
 def run(store: Path, **changes) -> uproar.Run:
     """The study on a store, as a new process would run it."""
-    bench_for.cache_clear()
+    forget()
     return uproar.run({**STUDY, **changes}, store=store, jobs=1)
 
 

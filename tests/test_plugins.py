@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
-from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, Failed, ScoreCell
-from uproar.study.run_job import attempt
-from uproar.study.settings import ImageRanking, Setting
 
 import uproar
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput
-from uproar.estimators import estimators
-from uproar.expression import parse
+from uproar.estimators import estimators, read_chain
 from uproar.extend import _registries, declared_in, load_plugin
-from uproar.protocols import PROTOCOLS
+from uproar.protocols import PROTOCOLS, protocol_named
 from uproar.store import Store
+from uproar.study.graph import Failed, make, step
+from uproar.study.grid import settings_of
 from uproar.study.sessions import run
-from uproar.training import Recipe
 
 TINY = {
     "tasks": "planted(size=8, train=24, test=12)",
@@ -120,13 +115,25 @@ def test_an_exit_in_explain_is_one_sentence_and_in_try_a_broken_rule(here, capsy
     assert "sys.exit(7)" in said and "exits breaks 1 clause" in said
 
 
+FUNCTIONS = {}
+
+
+@step("fails", title=lambda _: "fail", cost=lambda _: 1.0)
+def fails(function: str):
+    """A step that does what a test says."""
+    return FUNCTIONS[function]()
+
+
 def test_an_interrupt_stays_one(here):
     def interrupted() -> None:
         raise KeyboardInterrupt
 
+    result, store = fails(function="interrupted"), Store(here / "store")
+    FUNCTIONS["interrupted"] = interrupted
     with pytest.raises(KeyboardInterrupt):
-        attempt(interrupted)
-    assert isinstance(attempt(lambda: exec("raise SystemExit")), Failed)
+        make([result], store)
+    FUNCTIONS["interrupted"] = lambda: exec("raise SystemExit")
+    assert isinstance(make([result], store)[result], Failed)
     write(here / "stops.py", "raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         load_plugin(here / "stops.py")
@@ -191,19 +198,24 @@ KINDS = """
 """
 
 
-def keys_of(bench, plain) -> dict[str, str]:
+def keys_of() -> dict[str, str]:
     """A key of everything that depends on code of the user, each by what that is."""
-    cell = Cell(plain.setting.task, "cnn-small", "random", "roar", 0.5, 0)
-    scored = ScoreCell(plain.setting.task, "cnn-small", "random", "kinds_metric", 0)
+
+    def setting(**changes):
+        study = uproar.study_of({**TINY, "models": "cnn-small", "recipe": {"epochs": 1}, "seeds": 1, **changes})
+        return settings_of(study)[0]
+
+    plain, random = setting(), read_chain("random")
+    prepared = read_chain("kinds_estimator")
     return {
-        "model": bench("kinds_model", "mean").keys.model(0),
-        "fill": bench("cnn-small", "kinds_fill").keys.cell(cell),
-        "protocol": plain.keys.cell(replace(cell, protocol="kinds_protocol")),
-        "metric": plain.keys.score(scored),
-        "fill of a metric": plain.keys.score(replace(scored, metric="deletion(fill=kinds_fill)")),
-        **{name: plain.keys.ranking(ImageRanking(plain.chain(name), 0)) for name in ESTIMATORS},
-        "state": plain.keys.state(parse("kinds_estimator"), 0),
-        "task": bench("cnn-small", "mean", "kinds_task").task.fingerprint,
+        "model": setting(models="kinds_model").base_model(0).key,
+        "fill": setting(fill="kinds_fill").accuracy(random, protocol_named("roar"), 0.5, 0).key,
+        "protocol": plain.accuracy(random, protocol_named("kinds_protocol"), 0.5, 0).key,
+        "metric": plain.score(random, "kinds_metric", 0).key,
+        "fill of a metric": plain.score(random, "deletion(fill=kinds_fill)", 0).key,
+        **{name: plain.ranking(read_chain(name), 0, "test")[0].key for name in ESTIMATORS},
+        "state": plain.prepared(prepared, 0, (None,))[0][2].key,
+        "task": setting(tasks="kinds_task").data.task.fingerprint,
     }
 
 
@@ -212,11 +224,6 @@ ESTIMATORS = ("kinds_estimator", "kinds_derived", "kinds_transform(grad)", "kind
 
 def test_an_edited_helper_is_another_identity_of_everything_that_is_declared_with_it(here):
     file = write(here / "kinds.py", KINDS)
-    store = Store(here / "store")
-
-    def bench(model: str, fill: str, task: str = TINY["tasks"]) -> Bench:
-        setting = Setting(task, model, Recipe(epochs=1), fill=fill)
-        return bench_for(setting, store.root)
 
     def keys() -> dict[str, str]:
         assert sorted(kind for kind, names in declared_in(file).items() if names) == [
@@ -228,7 +235,7 @@ def test_an_edited_helper_is_another_identity_of_everything_that_is_declared_wit
             "protocol",
             "task",
         ]
-        return keys_of(bench, bench("cnn-small", "mean"))
+        return keys_of()
 
     write(here / "amount.py", "VALUE = 0.5")
     first = keys()

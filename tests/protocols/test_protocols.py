@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
-from uproar.study.bench import bench_for
-from uproar.study.cell import Cell
-from uproar.study.plan import plan
-from uproar.study.settings import ImageRanking, Setting
 
 import uproar
+from tests.readings import base_network, reading_of, removed
 from uproar.data.task import Split
 from uproar.errors import BadInput
+from uproar.estimators import read_chain
 from uproar.protocols import PROTOCOLS, Masks, protocol_named
 from uproar.protocols.mask_assignment import fold_of, mask_donors, other_replicate
 from uproar.protocols.mask_detector import detection_auc
 from uproar.removal import FillContext
 from uproar.seeds import Draws
 from uproar.store import Store
+from uproar.study.graph import stored
+from uproar.study.grid import accuracies_of, settings_of
+from uproar.study.inputs import Removal
+from uproar.study.run import plan
+from uproar.study.steps import Changes
 
 
 def split_of(labels) -> Split:
@@ -116,19 +117,28 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
+def done(tmp_path_factory):
     study = uproar.study_of({**SMALL, "protocols": list(PROTOCOLS)})
     store = tmp_path_factory.mktemp("store")
     results = uproar.run(study, store=store, jobs=1)
-    return bench_for(Setting.all_of(study)[0], str(store)), results
+    return reading_of(study, store), results
 
 
-def cell(protocol, estimator="grad", seed=0) -> Cell:
-    return Cell(SMALL["task"], SMALL["model"], estimator, protocol, 0.3, seed)
+def accuracy(setting, name, estimator="grad", seed=0):
+    return setting.accuracy(read_chain(estimator), protocol_named(name), 0.3, seed)
 
 
-def test_every_protocol_has_numbers_and_only_some_judge(bench):
-    results = bench[1]
+def masks(reading, name, split, of, seed=0):
+    """What is removed of the images of a split under a protocol, with some assignment of masks."""
+    setting, protocol = reading.setting, protocol_named(name)
+    changes = Changes(setting.data, Removal(name), setting.fill, "pixel", 0.3, seed)
+    train, test = setting.rankings(read_chain("grad"), protocol, seed)
+    parts = tuple(stored(part, reading.store) for part in (train if split.name == "train" else test))
+    return changes.removed(of, parts, split)
+
+
+def test_every_protocol_has_numbers_and_only_some_judge(done):
+    results = done[1]
     assert set(results.cells["status"]) == {"done"}, results.problems
     own = results.cells[results.cells["fraction"] == 0.3]
     assert own["accuracy"].between(0, 1).all()
@@ -139,51 +149,45 @@ def test_every_protocol_has_numbers_and_only_some_judge(bench):
     assert set(masks["fraction"]) == {0.3}, "no mask is plain training at any fraction"
 
 
-SCORE = ("evaluator", "evaluator:keep", "evaluator:shifted", "evaluator:keep:shifted")
-
-
-def test_tests_of_one_network_share_its_training(bench):
-    bench = bench[0]
+def test_tests_of_one_network_are_one_result(done):
+    setting = done[0].setting
     together = ["decoupled", "decoupled:permuted", "decoupled:class"]
-    assert len({bench.keys.training(cell(p)) for p in together}) == 1
-    assert bench.keys.training(cell("roar:mask")) == bench.keys.training(cell("roar:mask-other"))
-    assert len({bench.keys.training(cell(p)) for p in ("roar", "decoupled", "roar:hidden")}) == 3
-    asked_once = [p for p in PROTOCOLS.values() if p.target == "label"]  # an evaluator's result has both targets
-    kept_with = {p.name: p.name for p in asked_once} | dict.fromkeys(SCORE, "evaluator")  # and the tests of its score
-    keys = {name: bench.keys.cell(cell(name)) for name in kept_with}
-    assert len(set(keys.values())) == len(set(kept_with.values()))
-    assert all(keys[name] == keys[other] for name, other in kept_with.items())
-    assert {bench.keys.cell(cell(p.name)) for p in PROTOCOLS.values()} == set(keys.values())
-
-
-def test_a_cell_of_a_model_free_ranking_needs_no_cross_fitting(bench):
-    bench = bench[0]
-    assert bench.keys.cell(cell("roar:cross-fitted", "random")) == bench.keys.cell(cell("roar", "random"))
-
-
-def test_images_are_given_the_masks_the_protocol_says(bench):
-    bench = bench[0]
-    train, test = bench.task.train, bench.task.test
-    own, other = bench.cells.removed(cell("roar"), train), bench.cells.removed(cell("decoupled"), train)
-    assert torch.equal(other, own[mask_donors(train, Masks("permuted"), 0)])
-    assert torch.equal(bench.cells.removed(cell("decoupled"), test), bench.cells.removed(cell("roar"), test))
-    swapped = bench.cells.removed(cell("decoupled:permuted"), test)
-    assert torch.equal(swapped, bench.cells.removed(cell("roar"), test)[mask_donors(test, Masks("permuted"), 0)])
-    # masks of the other replicate's base model are what that replicate itself removes
-    assert torch.equal(
-        bench.cells.removed(cell("roar:mask-other"), test), bench.cells.removed(cell("roar", seed=1), test)
+    assert len({accuracy(setting, name) for name in together}) == 1
+    assert accuracy(setting, "roar") == accuracy(setting, "roar:train-only")
+    assert accuracy(setting, "roar:mask") != accuracy(setting, "roar:mask-other"), "of other maps"
+    assert (
+        len({accuracy(setting, name) for name in ("roar", "kar", "decoupled", "roar:hidden", "roar:no-retrain")}) == 5
     )
 
 
-def test_cross_fitted_images_are_explained_by_the_model_that_has_not_seen_them(bench):
-    bench = bench[0]
-    train = bench.task.train
-    chain, fold = bench.chain("grad"), fold_of(train, 0)
-    crossed = bench.cells.removed(cell("roar:cross-fitted"), train)
+def test_a_cell_of_a_model_free_ranking_needs_no_cross_fitting(done):
+    setting = done[0].setting
+    assert accuracy(setting, "roar:cross-fitted", "random") == accuracy(setting, "roar", "random")
+
+
+def test_images_are_given_the_masks_the_protocol_says(done):
+    reading = done[0]
+    train, test, own, permuted = reading.task.train, reading.task.test, Masks(), Masks("permuted")
+    assert torch.equal(
+        masks(reading, "decoupled", train, permuted),
+        masks(reading, "roar", train, own)[mask_donors(train, permuted, 0)],
+    )
+    assert torch.equal(masks(reading, "decoupled", test, own), masks(reading, "roar", test, own))
+    swapped = masks(reading, "decoupled:permuted", test, permuted)
+    assert torch.equal(swapped, masks(reading, "roar", test, own)[mask_donors(test, permuted, 0)])
+    # masks of the other replicate's base model are what that replicate itself removes
+    other = masks(reading, "roar:mask-other", test, Masks(by="other"))
+    assert torch.equal(other, removed(reading, "grad", 0.3, seed=1))
+
+
+def test_cross_fitted_images_are_explained_by_the_model_that_has_not_seen_them(done):
+    reading = done[0]
+    train, fold = reading.task.train, fold_of(reading.task.train, 0)
+    crossed = masks(reading, "roar:cross-fitted", train, Masks(by="cross-fitted"))
     for part in (0, 1):
         rows = (fold == part).nonzero()[:, 0]
-        model = bench.base_models.get(0, part)[0]
-        a = bench.explainer.maps(model, [ImageRanking(chain, 0)], train, rows, {})[0]
+        model = base_network(reading, 0, part)
+        a = uproar.explain(model, train.read(rows), "grad", index=rows.tolist(), split="train")
         top = a.flatten(1).argsort(1, descending=True)[:, : round(0.3 * 64)]
         mine = torch.zeros(len(rows), 64, dtype=torch.bool).scatter_(1, top, True)
         assert torch.equal(crossed[rows], mine.view(-1, 8, 8))
@@ -196,38 +200,32 @@ def test_a_second_test_of_a_network_that_is_there_costs_no_training(tmp_path):
     assert plan(more, Store(tmp_path)).jobs == []
 
 
-def test_one_job_trains_for_all_its_tests(tmp_path):
+def test_one_training_serves_tests_with_other_maps_in_the_same_job(tmp_path):
     study = uproar.study_of({**SMALL, "protocols": ["roar:mask", "roar:mask-other", "roar:cross-fitted"], "seeds": 1})
     jobs = plan(study, Store(tmp_path)).jobs
-    trained = [job for job in jobs if job.kind == "retrain"]
-    assert sorted(len(job.cells) for job in trained) == [1, 1, 2, 2]
-    assert {(job.seed, job.fold) for job in jobs if job.kind == "train"} == {(0, None), (0, 0), (0, 1), (1, None)}
+    trained = [len(job.results) for job in jobs if job.step == "retrained"]
+    assert sorted(trained) == [1, 1, 2, 2]
+    base = {(job.results[0]["seed"], job.results[0]["fold"]) for job in jobs if job.step == "base_model"}
+    assert base == {(0, None), (0, 0), (0, 1), (1, None)}
 
 
 def test_given_weights_refuse_what_needs_other_base_models(tmp_path):
     from safetensors.torch import save_file
 
     study = uproar.study_of({**SMALL, "seeds": 1})
-    bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
-    weights = {n: v.contiguous() for n, v in bench.base_models.get(0)[0].state_dict().items()}
+    weights = {n: v.contiguous() for n, v in base_network(reading_of(study, tmp_path)).state_dict().items()}
     save_file(weights, tmp_path / "net.safetensors")
     given = study.with_changes(
         weights=str(tmp_path / "net.safetensors"), protocols=["roar:cross-fitted", "roar:mask-other"]
     )
-    skipped = plan(given, Store(tmp_path)).skipped
-    assert {c.estimator for c in skipped} == {"grad"}
-    assert all("the base model is given" in outcome.reason for outcome in skipped.values())
+    (setting,) = settings_of(given)
+    refused = [cell for cell in accuracies_of(given, setting) if cell.refused]
+    assert {cell.estimator for cell in refused} == {"grad"}
+    assert all("the base model is given" in cell.refused for cell in refused)
 
 
-def test_old_keys_stay(bench):
-    """Results made before there were more protocols are found again: nothing new is part of their identity."""
-    for name in ("roar", "kar", "roar:no-retrain", "kar:no-retrain"):
-        assert PROTOCOLS[name].training == {}
-        assert dataclasses.replace(PROTOCOLS[name]).plain in (0.0, 1.0)
-
-
-def test_a_report_shows_controls_without_judging_by_them(bench, tmp_path):
-    page = bench[1].report(tmp_path)
+def test_a_report_shows_controls_without_judging_by_them(done, tmp_path):
+    page = done[1].report(tmp_path)
     assert "decoupled" in page.read_text()
 
 
@@ -242,8 +240,6 @@ def test_the_table_says_what_names_only_hint_at():
     assert facts["decoupled:class"] == ("decoupled", True, -1, 0.0, 0.0, "DECOUPLED (class)")
     assert all(p.family in PROTOCOLS for p in PROTOCOLS.values())
     named = {p.without_retraining for p in PROTOCOLS.values()} - {None}
-    assert named == {p.name for p in PROTOCOLS.values() if not p.retrains and not p.evaluator}
-    assert facts["evaluator"] == ("evaluator", False, -1, None, 0.0, "evaluator")
-    assert facts["evaluator:model:keep"][2:] == (1, None, 1.0, "evaluator:model:keep")
+    assert named == {p.name for p in PROTOCOLS.values() if not p.retrains}
     quieter = protocol_named("roar:hidden(noise=0.1)")
     assert (quieter.name, quieter.family, quieter.noise) == ("roar:hidden(noise=0.1)", "roar", 0.1)

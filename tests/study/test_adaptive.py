@@ -8,19 +8,18 @@ import pandas as pd
 import pytest
 import torch
 from scipy import stats
-from uproar.study.bench import bench_for
-from uproar.study.cell import Cell
-from uproar.study.settings import Setting
 
 import uproar
+from tests.readings import reading_of
 from tests.results.test_evaluator import scores_of
 from uproar.errors import BadInput
-from uproar.models import ModelSpec
-from uproar.protocols import PROTOCOLS
+from uproar.estimators import read_chain
+from uproar.protocols import PROTOCOLS, protocol_named
 from uproar.results.study import COLUMNS, Results
 from uproar.statistics.comparisons import sequential
 from uproar.study.adaptive import _undecided
 from uproar.study.collected import collect_run
+from uproar.study.grid import settings_of
 from uproar.study.run import Deadline
 from uproar.wording import seconds_of
 
@@ -83,11 +82,10 @@ def test_what_an_analysis_asked_for_is_missing_when_it_is_lost_and_made_again(do
     run, _, store = done
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
-    bench_for.cache_clear()
     study = uproar.study_of(SMALL)
-    bench = bench_for(Setting.all_of(study)[0], str(copy))
-    cell = Cell(bench.setting.task, bench.setting.model, "oracle", "roar", 0.45, study.seeds[1])
-    (copy / bench.store.name("cell", bench.keys.cell(cell))).unlink()
+    reading = reading_of(study, copy)
+    lost = reading.setting.accuracy(read_chain("oracle"), protocol_named("roar"), 0.45, study.seeds[1])
+    (copy / reading.store.name(lost.folder, lost.key)).unlink()
     missing = collect_run(study, copy).cells.query("status == 'missing'")
     # without it nobody knows what was decided: what the next analysis would then ask for is missing too
     assert study.seeds[1] in missing["seed"].tolist() and "oracle" in set(missing["estimator"])
@@ -120,16 +118,15 @@ def test_too_few_seeds_and_wrong_times_are_refused():
         uproar.choose(torch.nn.Flatten(), torch.rand(2, 1, 2, 2), budget="-3m")
 
 
-@pytest.mark.parametrize("name", ["evaluator", "evaluator:keep:shifted"])
-def test_an_evaluator_is_asked_again_only_of_the_methods_that_its_score_leaves_open(name):
+def test_an_evaluator_is_asked_again_only_of_the_methods_that_its_score_leaves_open():
     study = uproar.study_of({**SMALL, "estimators": ["grad", "ig", "sobel"], "protocols": ["evaluator"]})
-    (setting,), kinds = Setting.all_of(study), {"grad": "method", "ig": "method", "sobel": "baseline"}
-    place = (setting.task, ModelSpec.of(setting.model).name, "label")
+    (setting,), kinds = settings_of(study), {"grad": "method", "ig": "method", "sobel": "baseline"}
+    place = (*setting.place, "label")
 
     def open_ones(gains):
         bits = scores_of(gains, {**kinds, "random": "random"}).bits
         results = Results({}, pd.DataFrame(columns=list(COLUMNS)), pd.DataFrame(), PROTOCOLS, evaluations={place: bits})
-        return _undecided(study, setting, PROTOCOLS[name], results)
+        return _undecided(study, setting, "evaluator", results)
 
     assert open_ones({"grad": 0.8, "ig": 0.0, "sobel": 0.0, "random": 0.0}) == ["random", "ig", "sobel"]
     assert open_ones({"grad": 0.8, "ig": 0.7, "sobel": 0.0, "random": 0.0}) == []

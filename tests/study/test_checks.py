@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from uproar.study.bench import bench_for
-from uproar.study.settings import Setting
 
 import uproar
+from tests.readings import reading_of
 from tests.study.conftest import SMALL
 from uproar.errors import BadInput
 from uproar.metrics.registry import CHECK_IMAGES, CHECKS, FLAGGING
 from uproar.protocols.evaluator import judged_rows
 from uproar.results.answer import LIMITS
-from uproar.store import Store
 from uproar.study.collect import evaluation
-from uproar.study.grid import checks_of, scores_of
+from uproar.study.grid import scores_of, settings_of
 
 SANITY = CHECKS[0]
 TASK = "planted(size=8, classes=3, train=60, test=90)"
@@ -40,26 +38,21 @@ def study_with(**changes):
     )
 
 
-def bench_of(study, root):
-    (setting,) = Setting.all_of(study)
-    return bench_for(setting, Store(root).root)
-
-
 def test_a_check_is_the_metric_of_some_test_images(tmp_path):
     """The same numbers by two ways: the check, and the metric of all test images, of which the same rows are taken."""
     study = study_with(seeds=1)
     uproar.run(study, store=tmp_path, jobs=1)
     whole = study_with(seeds=1, protocols=[], metrics=list(CHECKS))
     uproar.run(whole, store=tmp_path, jobs=1)
-    bench, rows = bench_of(study, tmp_path), None
-    for check in checks_of(study, bench.setting):
-        rows = judged_rows(bench.task.test, CHECK_IMAGES).numpy()
+    reading, complete, rows = reading_of(study, tmp_path), reading_of(whole, tmp_path), None
+    for check in scores_of(study, reading.setting):
+        rows = judged_rows(reading.task.test, CHECK_IMAGES).numpy()
         (unit,) = [
-            one
-            for one in scores_of(whole, bench.setting)
-            if (one.estimator, one.metric) == (check.estimator, check.metric)
+            cell
+            for cell in scores_of(whole, complete.setting)
+            if (cell.estimator, cell.metric) == (check.estimator, check.metric)
         ]
-        some, every = evaluation(bench, check).arrays["value"], evaluation(bench, unit).arrays["value"]
+        some, every = evaluation(reading, check).arrays["value"], evaluation(complete, unit).arrays["value"]
         assert len(some) == CHECK_IMAGES < len(every)
         np.testing.assert_allclose(some, every[rows], rtol=1e-5, atol=1e-6)
     assert rows is not None
@@ -82,8 +75,8 @@ def test_an_evaluator_brings_the_checks_that_no_metric_makes(changes, expected):
 
 def test_controls_and_given_maps_are_not_asked():
     study = study_with(estimators=["random", "sobel", "gaussian(brightness)", "oracle", "grad", "gaussian(grad)"])
-    (setting,) = Setting.all_of(study)
-    assert {unit.estimator for unit in checks_of(study, setting)} == {"grad", "gaussian(grad)"}
+    (setting,) = settings_of(study)
+    assert {cell.estimator for cell in scores_of(study, setting)} == {"grad", "gaussian(grad)"}
 
 
 def test_other_metrics_are_no_checks():

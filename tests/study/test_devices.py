@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from uproar.study.bench import bench_for
-from uproar.study.job import Job
-from uproar.study.settings import Setting
 
 import uproar
 from tests.elsewhere import ELSEWHERE, elsewhere
 from tests.estimators.test_contract import MAPS
+from tests.readings import forget
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.estimators.control import Kind
 from uproar.models import ModelSpec, build
-from uproar.study import devices
-from uproar.study import settings as inputs
+from uproar.study import devices, steps
 from uproar.study.executors import Processes, default_jobs, executor
+from uproar.study.graph import Job
+from uproar.study.inputs import Data, Network
+from uproar.study.steps import base_model
 from uproar.training import Recipe, fit, predict
 
 
@@ -59,8 +59,9 @@ def test_worker_processes_know_their_number_and_a_new_one_takes_it_over(tmp_path
     assert started == []  # not before there is a job
     pool.start()
     assert started == [0, 1, 2]
-    pool.attempts["job"] = 1
-    job = Job("job", "train", Setting("digits", "cnn-small", Recipe()), 0)
+    result = base_model(data=Data("digits"), network=Network("cnn-small"), recipe=Recipe(), seed=0)
+    job = Job((result,))
+    pool.attempts[job.id] = 1
     pool._replace(pool.pool[1], job)
     assert started == [0, 1, 2, 1]
     pool.close()
@@ -183,13 +184,14 @@ def small_study():
 
 def test_a_whole_study_elsewhere_gives_the_same_numbers(tmp_path, small_study, monkeypatch):
     here = uproar.run(small_study, store=tmp_path / "here", jobs=1)
-    monkeypatch.setattr(inputs, "choose_device", lambda name: ELSEWHERE)
-    bench_for.cache_clear()
+    monkeypatch.setattr(devices, "choose_device", lambda *_: ELSEWHERE)
+    monkeypatch.setattr(steps, "current_device", lambda: ELSEWHERE)
+    forget()
     try:
         with elsewhere():
             there = uproar.run(small_study, store=tmp_path / "there", jobs=1)
     finally:
-        bench_for.cache_clear()
+        forget()
     assert (there.cells["status"] == "done").all()
     np.testing.assert_array_equal(there.cells["accuracy"], here.cells["accuracy"])
     assert (there.scores["status"] == "done").all()

@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from uproar.study.bench import bench_for
-from uproar.study.plan import plan
-from uproar.study.settings import Setting
 
+from tests.readings import base_network, reading_of
 from uproar.metrics.registry import fine_tuning_of
 from uproar.store import Store, list_store
 from uproar.study.audit import required_results
 from uproar.study.collect import collect
-from uproar.study.run import run_study
+from uproar.study.graph import stored
+from uproar.study.run import plan, run_study
 from uproar.study.spec import study_of
 
 METRICS = ["ffid_plus(draws=2, epochs=2)", "ffid_minus(draws=2, epochs=2)", "idsds(epochs=2, batch_size=32, lr=0.01)"]
@@ -47,17 +46,17 @@ def values(study, place):
 
 def test_one_fine_tuning_of_a_kind_serves_all_estimators_of_a_replicate(study, done):
     place, before = done
-    kinds = [job.kind for job in before.jobs]
-    assert kinds.count("fine-tune") == 2 * 2  # two kinds, two replicates
-    tuned = {job.id: job for job in before.jobs if job.kind == "fine-tune"}
+    assert [job.step for job in before.jobs].count("fine_tuned") == 2 * 2  # two kinds, two replicates
+    tuned = {job.id: job.results[0]["seed"] for job in before.jobs if job.step == "fine_tuned"}
     for job in before.jobs:
-        if job.kind == "score":
-            assert {need for need in job.needs if need in tuned} == {t.id for t in tuned.values() if t.seed == job.seed}
-    bench = bench_for(Setting.all_of(study)[0], Store(place).root)
-    keys = {bench.keys.fine_tuned(fine_tuning_of(name), seed) for name in METRICS for seed in (0, 1)}
-    assert len(keys) == 4
-    assert all(bench.store.has("fine-tuned", key) for key in keys)
-    assert list_store(bench.store).kinds()["fine-tuned"][0] == 4
+        if job.step == "metric_of_maps":
+            seed = job.results[0]["seed"]
+            assert {need for need in job.needs if need in tuned} == {i for i, own in tuned.items() if own == seed}
+    reading = reading_of(study, place)
+    results = {reading.setting.fine_tuned(fine_tuning_of(name), seed) for name in METRICS for seed in (0, 1)}
+    assert len(results) == 4
+    assert all(reading.find(result) is not None for result in results)
+    assert list_store(reading.store).kinds()["fine-tuned"][0] == 4
     assert not plan(study, Store(place)).jobs
 
 
@@ -65,30 +64,29 @@ def test_a_lost_copy_is_made_again_and_judges_the_same(study, done, tmp_path):
     place, _ = done
     first = values(study, place)
     assert first.notna().all()
-    bench = bench_for(Setting.all_of(study)[0], Store(place).root)
-    copy = bench.base_models.fine_tuned(0)(fine_tuning_of(METRICS[2]))
-    base = bench.base_models.get(0)[0]
-    assert any(not torch.equal(a, b) for a, b in zip(copy.parameters(), base.parameters(), strict=True))
+    reading, tuning = reading_of(study, place), fine_tuning_of(METRICS[2])
+    copy = stored(reading.setting.fine_tuned(tuning, 0), reading.store).arrays
+    base = base_network(reading).state_dict()
+    assert any(not torch.equal(torch.from_numpy(copy[name].copy()), value) for name, value in base.items())
     run_study(study, tmp_path, jobs=2)
     again = values(study, tmp_path)
     np.testing.assert_array_equal(again[first.index].to_numpy(), first.to_numpy())
-    other = bench_for(Setting.all_of(study)[0], Store(tmp_path).root)
-    same = other.base_models.fine_tuned(0)(fine_tuning_of(METRICS[2]))
-    assert all(torch.equal(a, b) for a, b in zip(copy.parameters(), same.parameters(), strict=True))
+    other = reading_of(study, tmp_path)
+    same = stored(other.setting.fine_tuned(tuning, 0), other.store).arrays
+    assert all(np.array_equal(values, same[name]) for name, values in copy.items())
 
 
 def test_the_store_keeps_what_the_study_needs_and_its_size_is_counted(study, done):
     place, before = done
-    needs = required_results(study, Store(place))
-    bench = bench_for(Setting.all_of(study)[0], Store(place).root)
-    assert ("fine-tuned", bench.keys.fine_tuned(fine_tuning_of(METRICS[0]), 1)) in needs
-    assert sum(job.cost for job in before.jobs if job.kind == "fine-tune") == 4 * 2 * 90
+    tuned = reading_of(study, place).setting.fine_tuned(fine_tuning_of(METRICS[0]), 1)
+    assert (tuned.folder, tuned.key) in required_results(study)
+    assert sum(job.cost for job in before.jobs if job.step == "fine_tuned") == 4 * 2 * 90
 
 
 def test_a_fine_tuning_that_diverges_ends_its_own_metrics_only(tmp_path):
     wild = study_of({**GIVEN, "metrics": ["idsds(lr=1e30, epochs=2, batch_size=32)", "deletion(steps=4)"], "seeds": 1})
     progress = run_study(wild, tmp_path, jobs=1)
-    reasons = {str(unit.metric): outcome.reason for unit, outcome in progress.outcomes.items()}
-    assert list(reasons) == ["idsds(batch_size=32, epochs=2, lr=1e+30)"]
-    assert "fine-tuning diverged" in next(iter(reasons.values()))
+    assert {"fine-tuning diverged" in outcome.reason for outcome in progress.outcomes.values()} == {True}
+    table = collect(wild, Store(tmp_path), progress.outcomes).scores.set_index("metric")["status"]
+    assert set(table["idsds(batch_size=32, epochs=2, lr=1e+30)"]) == {"failed"}
     assert set(values(wild, tmp_path).dropna().index.get_level_values("metric")) == {"deletion(steps=4)"}

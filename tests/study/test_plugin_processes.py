@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from uproar.study.bench import Bench
-from uproar.study.plan import plan
-from uproar.study.settings import Setting
 
 import uproar
+from tests.readings import reading_of
 from uproar.estimators import estimators
 from uproar.estimators.contract import try_contract
 from uproar.extend import load_plugin
@@ -21,7 +19,8 @@ from uproar.protocols import PROTOCOLS
 from uproar.protocols.catalogue import protocols
 from uproar.removal.fill import fills
 from uproar.store import Store
-from uproar.study.grid import cells_of, scores_of
+from uproar.study.grid import cells_of
+from uproar.study.run import plan
 
 from ..closeness import alike
 
@@ -122,11 +121,9 @@ def make():
 
 def stored(study, store):
     """Every array of the clean estimators' cells and scores."""
-    setting = Setting.all_of(study)[0]
-    bench = Bench(setting, Store(store))
-    keys = {cell: ("cell", bench.keys.cell(cell)) for cell in cells_of(study, setting)}
-    keys |= {unit: ("score", bench.keys.score(unit)) for unit in scores_of(study, setting)}
-    return {unit: bench.store.read(*key).arrays for unit, key in keys.items()}
+    reading = reading_of(study, store)
+    cells = cells_of(study, reading.setting)
+    return {(c.metric, c.estimator, c.fraction): reading.find(c.result).arrays for c in cells}
 
 
 def assert_same(found, expected):
@@ -162,12 +159,11 @@ def test_jobs_that_call_a_plugin_hold_nothing_else_and_train_nothing(make, tmp_p
     changes = {"estimators": [*CLEAN, "sg(patches_classes, samples=2)"], "metrics": [*METRICS, "patching"]}
     jobs = plan(make(**changes, plugins=[str(file)]), Store(tmp_path / "store")).jobs
     for job in jobs:
-        named = {*job.names, *(unit.estimator for unit in job.cells)}
-        metrics_of = {getattr(unit, "metric", "") for unit in job.cells}
-        assert bool(job.plugin) == any("patches_classes" in name for name in named) or "patching" in metrics_of
-        assert not job.plugin or len(named) == 1 or metrics_of == {"patching"}
-    called = {job.kind for job in jobs if job.plugin and "(after" not in job.plugin}
-    assert called == {"explain", "score"}
+        named = {result["estimator"].name for result in job.results if "estimator" in result.arguments}
+        metrics_of = {result["metric"].name for result in job.results if "metric" in result.arguments}
+        assert bool(job.plugins) == any("patches_classes" in name for name in named) or "patching" in metrics_of
+        assert not job.plugins or len(named) == 1 or metrics_of == {"patching"}
+    assert {job.step for job in jobs if job.plugins} == {"ranking", "metric_of_maps"}
 
 
 def test_a_job_that_never_returns_is_ended_and_fails_with_the_reason(make, tmp_path):

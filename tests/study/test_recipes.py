@@ -3,14 +3,14 @@
 import pytest
 import torch
 from safetensors.torch import save_file
-from uproar.study.bench import Bench
-from uproar.study.settings import Setting
 
 import uproar
+from tests.readings import base_network, reading_of
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.models.weights import read_weights
-from uproar.store import Store
+from uproar.study.inputs import Data, Fill
+from uproar.study.steps import around_fill
 
 ONE = {"estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], "seeds": 1}
 
@@ -29,25 +29,24 @@ def test_pretrained_weights_start_every_training_and_every_result_says_so(tmp_pa
     study = small(**ONE, recipe=recipe, pretrained=str(pretrained))
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert any("pretrained weights (start.safetensors)" in notice for notice in results.notices)
-    bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))
-    model = bench.base_models.get(0)[0]
-    start = build(ModelSpec.of("cnn-small(width=4)"), bench.task, 0).state_dict()
+    reading = reading_of(study, tmp_path / "store")
+    model = base_network(reading)
+    start = build(ModelSpec.of("cnn-small(width=4)"), reading.task, 0).state_dict()
     given = dict(read_weights(pretrained))
     for name, value in model.named_parameters():
         whence = start if value.shape != given[name].shape else given
         torch.testing.assert_close(value, whence[name], atol=1e-6, rtol=0)
-    stored = [bench.store.facts("cell", key) for key in bench.store.keys("cell")]
+    stored = [reading.store.facts("cell", key) for key in reading.store.keys("cell")]
     assert {facts["init"] for facts in stored} == {"pretrained"}
 
 
 def test_other_pretrained_weights_are_other_results(small, pretrained, tmp_path):
     recipe = {"epochs": 1, "init": "pretrained"}
     study = small(**ONE, recipe=recipe, pretrained=str(pretrained))
-    setting, store = Setting.all_of(study)[0], Store(tmp_path / "store")
-    before = Bench(setting, store).keys.model(0)
+    before = reading_of(study, tmp_path / "store").setting.base_model(0)
     weights = read_weights(pretrained)
     save_file({name: value + 1 for name, value in weights.items()}, pretrained)
-    assert Bench(setting, store).keys.model(0) != before
+    assert reading_of(study, tmp_path / "store").setting.base_model(0) != before
 
 
 def test_a_pretrained_start_needs_both_the_word_and_the_file(small, pretrained, tmp_path):
@@ -66,11 +65,11 @@ def test_a_named_recipe_runs_with_its_optimiser_and_a_sampled_fill(tmp_path, sma
     study = small(**ONE, fill="mean(images=7)", recipe={"name": "li2024", "epochs": 1, "ghost": 8, "augment": ["crop"]})
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert (results.cells["status"] == "done").all()
-    bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))
-    assert not bench.inputs.stacks
+    reading = reading_of(study, tmp_path / "store")
+    assert not reading.setting.stacked
     rows = torch.randperm(60, generator=uproar.seeds.generator("mean of images"))[:7]
-    colour = bench.task.train.read(rows).mean((0, 2, 3))
-    around = bench.cells.fill_contexts.around(uproar.seeds.Draws.of(0, 1))
+    colour = reading.task.train.read(rows).mean((0, 2, 3))
+    around = around_fill(Data(study.tasks[0]), Fill(study.fill), uproar.seeds.Draws.of(0, 1))
     torch.testing.assert_close(around.sampled, colour)
 
 

@@ -95,8 +95,21 @@ def tests_of(protocol: Protocol) -> list[str]:
     """
     if not protocol.retrains:
         return [protocol.test.of]
-    alike = (p for p in (protocol, *PROTOCOLS.values()) if p.retrains and p.network == protocol.network)
+    alike = (p for p in (*PROTOCOLS.values(), protocol) if p.retrains and p.network == protocol.network)
     return list(dict.fromkeys(p.test.of for p in alike if p.test.by == protocol.test.by))
+
+
+def without_model(protocol: Protocol) -> Protocol:
+    """The protocol for maps that no network changes: cross-fitted ones are those of any network.
+
+    >>> without_model(PROTOCOLS["roar:cross-fitted"]).name
+    'roar'
+    """
+    if "cross-fitted" not in (protocol.train.by, protocol.test.by):
+        return protocol
+    train, test = (replace(masks, by="replicate") for masks in (protocol.train, protocol.test))
+    plain = replace(protocol, train=train, test=test).network
+    return next((p for p in PROTOCOLS.values() if p.network == plain and p.test == test), protocol)
 
 
 def protocol_named(name: str) -> Protocol:

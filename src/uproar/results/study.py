@@ -251,7 +251,8 @@ class Results:
                 for name, measured in evaluator.measurements.items():
                     replicates, images = evaluator.axes(measured)
                     place |= {"method": name, "replicate": [seeds.get(r, r) for r in replicates], "image": images}
-                    rows.append(pd.DataFrame({**place, "value": measured.by_image.ravel()}))
+                    frame = pd.DataFrame({**place, "value": measured.by_image.ravel()})
+                    rows.append(frame.dropna(subset="value"))
         table = _joined(rows).reindex(columns=list(TABLE_COLUMNS))
         table["role"] = [self.roles.get(name, "method") for name in table["method"]]
         types = {"metric": str, "method": str, "image": "Int64", "reason": object}

@@ -39,6 +39,8 @@ class Executor(Protocol):
     workers: int
     root: str
     """The store that results go to."""
+    depth: float
+    """Jobs that it is given at a time, at most: the first of the plan go first, whenever they become possible."""
 
     def submit(self, job: Job) -> None:
         """Hand over a job whose needs are met."""
@@ -62,7 +64,7 @@ class Executor(Protocol):
 class Serial:
     """One job after the other in this process; what calls an installed plug-in, in one of its own."""
 
-    workers = 1
+    workers, depth = 1, 1.0
 
     def __init__(self, root: str, limit: float = math.inf) -> None:
         self.root = root
@@ -132,6 +134,7 @@ class Processes:
 
     def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = (), limit: float = math.inf) -> None:
         self.root, self.workers, self.plugins, self.limit = root, workers, plugins, limit
+        self.depth = workers + 1.0  # nobody is idle while a report is dealt with
         self.pool: list[_Worker] = []
         self.waiting: deque[Job] = deque()
         self.attempts: dict[str, int] = {}

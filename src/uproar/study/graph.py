@@ -24,7 +24,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from uproar.plugins import describe_error
 from uproar.store import Item, Store, key_of
 from uproar.study.devices import deterministic, working_on
 
+T = TypeVar("T")
 ATTEMPTS = 3
 """How often a result is tried when the store loses what it is made from meanwhile."""
 
@@ -67,7 +68,8 @@ class Result:
     @functools.cached_property
     def plugins(self) -> str:
         """The plug-ins whose functions are called to make it, as one text."""
-        named = (getattr(value, "plugins", ()) for value in _flat(self.arguments.values()))
+        values = (value for value in _flat(self.arguments.values()) if not isinstance(value, Result))
+        named = (getattr(value, "plugins", ()) for value in values)
         return " ".join(sorted({plugin for plugins in named for plugin in plugins}))
 
     def __getitem__(self, argument: str) -> Any:
@@ -155,9 +157,9 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def in_chunks(results: Sequence[Result], size: int) -> list[list[Result]]:
-    """Results in groups of at most `size`."""
-    return [list(results[i : i + size]) for i in range(0, len(results), size)]
+def in_chunks(values: Sequence[T], size: int) -> list[list[T]]:
+    """Values in groups of at most `size`."""
+    return [list(values[i : i + size]) for i in range(0, len(values), size)]
 
 
 # how a result ended

@@ -17,6 +17,7 @@ from uproar.estimators import Chain, estimators
 from uproar.metrics.registry import CHECK_IMAGES, fine_tuning_of, read_metric
 from uproar.models import ModelSpec, build
 from uproar.protocols import Masks, Protocol
+from uproar.protocols.catalogue import without_model
 from uproar.protocols.evaluator import begins_explained, default_architecture, evaluator_epochs, stacks
 from uproar.protocols.mask_assignment import FOLDS, other_replicate
 from uproar.removal.order import count
@@ -135,6 +136,7 @@ class Setting:
 
     def accuracy(self, chain: Chain, protocol: Protocol, fraction: float, seed: int) -> Result:
         """The test scores of a retrained network, or of the explained one, on changed images."""
+        protocol = protocol if chain.needs_model else without_model(protocol)
         train, test = self.rankings(chain, protocol, seed)
         filled = protocol.sees != "mask" and protocol.noise is None
         common = {

@@ -271,7 +271,7 @@ def _drive(
             under_way -= {job.id for job in runner.withdraw()}
             if not under_way:
                 return lost
-        while queue:
+        while queue and len(under_way) < runner.depth:
             job = queue.pop()
             inherited = {r: why for r in job.results if (why := _inherited(r, ended, progress.outcomes)) is not None}
             possible = tuple(result for result in job.results if result not in inherited)
@@ -285,6 +285,7 @@ def _drive(
         if not under_way:
             continue
         progress.running = runner.running()
+        listen(progress)
         report = runner.next()
         progress.running = runner.running()
         progress.where(runner.places(), "" if report is None else report.worker)

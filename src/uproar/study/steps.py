@@ -65,7 +65,7 @@ from uproar.removal.order import count
 from uproar.seeds import Draws
 from uproar.store import Item
 from uproar.study.devices import current_device
-from uproar.study.graph import FORGET, Result, Stored, in_chunks, step
+from uproar.study.graph import FORGET, Result, Stored, identity_of, in_chunks, step
 from uproar.study.inputs import Data, Estimator, Fill, Metric, Network, Prepared, Removal, Weights, marginals
 from uproar.study.ranking import DirectRemoval, RankingBuilder, StoredRanking
 from uproar.study.ranking import Rows as ShardRows
@@ -546,12 +546,17 @@ def _cells_title(results: Sequence[Result]) -> str:
 
 
 def _trainings_in_chunks(results: Sequence[Result]) -> list[list[Result]]:
-    """At most STACK trainings in a job; where networks are not trained as a stack, one."""
-    by_chain: dict[str, list[Result]] = defaultdict(list)
+    """At most STACK trainings of a chain in a job, with all their tests; where networks are no stack, one."""
+    trainings: dict[str, dict[Hashable, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
-        by_chain[f"{_ranked_by(result['train'])} {result['removal'].protocol.network}"].append(result)
-    size = STACK if results[0]["stacked"] else 1
-    return [part for group in by_chain.values() for part in in_chunks(group, size)]
+        network, train = str(result["removal"].protocol.network), str(identity_of(result["train"]))
+        same = trainings[f"{_ranked_by(result['train'])} {network}"][result["fraction"], train]
+        same.append(result)
+    size, jobs = STACK if results[0]["stacked"] else 1, []
+    for group in trainings.values():
+        for chunk in in_chunks(list(group.values()), size):
+            jobs.append([result for same in chunk for result in same])
+    return jobs
 
 
 @step(
