@@ -39,8 +39,6 @@ class Executor(Protocol):
     workers: int
     root: str
     """The store that results go to."""
-    depth: float
-    """Jobs that it is given at a time, at most: the first of the plan go first, whenever they become possible."""
 
     def submit(self, job: Job) -> None:
         """Hand over a job whose needs are met."""
@@ -64,7 +62,7 @@ class Executor(Protocol):
 class Serial:
     """One job after the other in this process; what calls an installed plug-in, in one of its own."""
 
-    workers, depth = 1, 1.0
+    workers = 1
 
     def __init__(self, root: str, limit: float = math.inf) -> None:
         self.root = root
@@ -75,14 +73,15 @@ class Serial:
         self.waiting.append(job)
 
     def next(self) -> Report:
-        job = self.waiting.popleft()
+        job = min(self.waiting, key=lambda job: job.place)
+        self.waiting.remove(job)
         if not job.plugins or is_private(self.root):
             return run_job(job, self.root)
         self.apart.submit(job)
         return self.apart.next()
 
     def running(self) -> list[Job]:
-        return list(self.waiting)[:1]
+        return [min(self.waiting, key=lambda job: job.place)] if self.waiting else []
 
     def places(self) -> dict[str, list[Job]]:
         return {}
@@ -134,7 +133,6 @@ class Processes:
 
     def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = (), limit: float = math.inf) -> None:
         self.root, self.workers, self.plugins, self.limit = root, workers, plugins, limit
-        self.depth = workers + 1.0  # nobody is idle while a report is dealt with
         self.pool: list[_Worker] = []
         self.waiting: deque[Job] = deque()
         self.attempts: dict[str, int] = {}
@@ -177,12 +175,11 @@ class Processes:
         """Give every idle process a job that it may do; another process where it may do none of those that wait."""
         for worker in [*self.pool]:
             if worker.job is None and self.waiting:
-                fits = (place for place, job in enumerate(self.waiting) if worker.plugins in (None, job.plugins))
-                place = next(fits, 0)
-                job = self.waiting[place]
-                del self.waiting[place]
+                fits = [job for job in self.waiting if worker.plugins in (None, job.plugins)]
+                job = min(fits or self.waiting, key=lambda job: job.place)
+                self.waiting.remove(job)
                 self.attempts[job.id] = self.attempts.get(job.id, 0) + 1
-                (worker if worker.plugins in (None, job.plugins) else self._renew(worker)).give(job)
+                (worker if fits else self._renew(worker)).give(job)
 
     def _renew(self, worker: _Worker) -> _Worker:
         """Another process in the place of this one."""

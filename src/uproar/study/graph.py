@@ -241,6 +241,8 @@ class Job:
     needs: tuple[str, ...] = ()
     """Jobs that make what its results are made from."""
 
+    place: int = 0
+    """Where it stands in the plan: of jobs that are possible, the first is done first."""
     name: str = ""
 
     @property
@@ -295,10 +297,8 @@ def jobs_of(results: Sequence[Result], device: str = "cpu") -> list[Job]:
     parts.sort(key=lambda part: min(order[result] for result in part))
     jobs = [Job(tuple(part), device) for part in parts]
     maker = {result: job.id for job in jobs for result in job.results}
-    return [
-        replace(job, needs=tuple(dict.fromkeys(maker[n] for r in job.results for n in r.inputs if n in maker)))
-        for job in jobs
-    ]
+    needs = [dict.fromkeys(maker[n] for r in job.results for n in r.inputs if n in maker) for job in jobs]
+    return [replace(job, needs=tuple(needs[i]), place=i) for i, job in enumerate(jobs)]
 
 
 # making them

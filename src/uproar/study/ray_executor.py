@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-import math
 import os
 import signal
 import socket
@@ -156,8 +155,6 @@ class _Attempts:
 
 class Ray:
     """The nodes of a Ray cluster."""
-
-    depth = math.inf
 
     def __init__(self, root: str, address: str, studies: Sequence[Study]) -> None:
         if is_private(root):

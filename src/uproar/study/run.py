@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -85,35 +84,22 @@ def plan_results(
 
 
 class Queue:
-    """Jobs by what they need: those whose needs have all ended are `ready`, in the order of the plan."""
+    """Jobs by what they need: those whose needs have all ended are `ready`."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self._place = {job.id: place for place, job in enumerate(jobs)}
+        self.ready = deque(job for job in jobs if not job.needs)
         self._missing = {job.id: len(job.needs) for job in jobs}
-        self._jobs = list(jobs)
         self._dependents: dict[str, list[Job]] = defaultdict(list)
-        self._ready = [self._place[job.id] for job in jobs if not job.needs]
         for job in jobs:
             for need in job.needs:
                 self._dependents[need].append(job)
-
-    def __bool__(self) -> bool:
-        return bool(self._ready)
-
-    def pop(self) -> Job:
-        """The first of the jobs that are ready."""
-        return self._jobs[heapq.heappop(self._ready)]
-
-    def clear(self) -> None:
-        """Hand out nothing more."""
-        self._ready.clear()
 
     def end(self, job: Job) -> None:
         """A job has ended, well or not: what waited for it alone is ready."""
         for dependent in self._dependents.pop(job.id, ()):
             self._missing[dependent.id] -= 1
             if not self._missing[dependent.id]:
-                heapq.heappush(self._ready, self._place[dependent.id])
+                self.ready.append(dependent)
 
 
 class Deadline:
@@ -265,14 +251,14 @@ def _drive(
                 _note(result, outcome, counted, progress)
         listen(progress)
 
-    while queue or under_way:
+    while queue.ready or under_way:
         if deadline.over:
-            queue.clear()
+            queue.ready.clear()
             under_way -= {job.id for job in runner.withdraw()}
             if not under_way:
                 return lost
-        while queue and len(under_way) < runner.depth:
-            job = queue.pop()
+        while queue.ready:
+            job = queue.ready.popleft()
             inherited = {r: why for r in job.results if (why := _inherited(r, ended, progress.outcomes)) is not None}
             possible = tuple(result for result in job.results if result not in inherited)
             if inherited:

@@ -305,8 +305,6 @@ class _Handed:
 class Submitit:
     """Tasks of a SLURM cluster, or of submitit's executors for one machine."""
 
-    depth = math.inf
-
     def __init__(self, root: str, settings: SlurmRequest, studies: Sequence[Study]) -> None:
         if is_private(root):
             raise BadInput(f"No node sees {root}: use a folder that all nodes share, or a URL.")
