@@ -225,9 +225,7 @@ def test_a_mistake_is_one_sentence_before_any_work(line, said, files, monkeypatc
 def test_a_run_of_the_wrong_labels_does_not_train(files, monkeypatch, capsys):
     """The case that took 42 seconds: labels for other images, on a network that would first be trained."""
     monkeypatch.chdir(files)
-    monkeypatch.setattr(
-        "uproar.study.base_models.BaseModels.get", lambda *a, **k: pytest.fail("the network was trained first")
-    )
+    monkeypatch.setattr("uproar.study.graph.run_job", lambda *a, **k: pytest.fail("the network was trained first"))
     assert _exit_code(["score", *TINY, "--estimators", "grad", "--labels", "three.npy"]) == 2
     assert "three.npy has 3 labels, but there are 30 images: give one for each." in capsys.readouterr().err
 

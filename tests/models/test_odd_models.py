@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
-from uproar.study.base_models import check_logits
 
 import uproar
 from uproar.errors import BadInput, NotApplicable, UproarError
 from uproar.estimators import estimators
 from uproar.scoring import score_all
+from uproar.study.steps import check_logits
 
 SIZE, CLASSES = 12, 3
 GREY = torch.tensor([0.5])

@@ -8,16 +8,17 @@ import threading
 
 import numpy as np
 import pytest
-from uproar.study.bench import bench_for
 
 import faulty
 import uproar
+from tests.readings import forget
 from uproar.audits.registry import Trials
 from uproar.audits.synthetic import NAME
 from uproar.errors import NotApplicable
 from uproar.store import Store
-from uproar.study.audit import simulate, trials_in, trials_key, units_of
+from uproar.study.audit import trials_in, trials_of_audit
 from uproar.study.collected import collect_run
+from uproar.study.graph import make
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +26,12 @@ def whole(tmp_path_factory):
     """A finished store, in small shards, and its tables."""
     store = tmp_path_factory.mktemp("whole") / "store"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("uproar.study.levels.SHARD", faulty.SMALL_SHARDS)
+        patch.setattr("uproar.study.ranking.SHARD", faulty.SMALL_SHARDS)
         results = faulty.run(store)
         assert set(results.cells["status"]) == {"done"} and results.lost == 0
         assert all(finding.state != "skipped" for finding in results.findings)
         kinds = {path.parts[-3] for path in faulty.Faults(store, 0).files()}
-        assert kinds == {"cell", "levels", "model", "score", "shard"}
+        assert kinds == {"cell", "model", "ranking", "score"}
         yield store, faulty.tables(results)
 
 
@@ -48,7 +49,7 @@ def test_any_faults_are_repaired_within_one_run(whole, copy, seed):
     assert results.lost == 0, done
 
 
-@pytest.mark.parametrize("kind", ["model", "shard", "cell"])
+@pytest.mark.parametrize("kind", ["model", "cell", "score"])
 def test_what_was_deleted_is_made_again_and_nothing_else(whole, copy, kind):
     """All files of a kind at once."""
     files = [path for path in faulty.Faults(copy, 0).files() if path.parts[-3] == kind]
@@ -57,9 +58,8 @@ def test_what_was_deleted_is_made_again_and_nothing_else(whole, copy, kind):
         path.unlink()
     results = faulty.run(copy)
     assert faulty.tables(results) == whole[1]
-    assert all(path.exists() for path in files if kind != "cell")  # those of audits' maps too
-    made = [p.parts[-3] for p, then in others.items() if p.stat().st_mtime_ns != then]
-    assert set(made) <= {"shard": {"levels"}, "cell": set()}.get(kind, set())
+    assert all(path.exists() for path in files)
+    assert not [p for p, then in others.items() if p.stat().st_mtime_ns != then]
 
 
 def test_files_that_vanish_while_a_run_goes_on_are_made_again(whole, copy):
@@ -74,7 +74,7 @@ def test_files_that_vanish_while_a_run_goes_on_are_made_again(whole, copy):
             with contextlib.suppress(IndexError, OSError):
                 taken.append(faults.delete())
 
-    bench_for.cache_clear()
+    forget()
     results = uproar.run(faulty.STUDY, store=copy, jobs=1, listen=take_away)
     assert len(taken) == 4
     assert faulty.tables(results) == whole[1] and results.lost == 0, taken
@@ -87,7 +87,7 @@ def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeyp
     def collect(*arguments, **options):
         calls.append(threading.get_ident())
         if len(calls) == 1:
-            for kind in ("model", "cell", "score", "levels", "shard"):
+            for kind in ("model", "cell", "score", "ranking"):
                 next(p for p in faults.files() if p.parts[-3] == kind).unlink()
         return collect_run(*arguments, **options)
 
@@ -104,8 +104,8 @@ def test_what_an_estimator_prepared_is_made_again_when_damaged(tmp_path):
     (state,) = (tmp_path / "store" / "state").rglob("*.safetensors")
     sound = state.read_bytes()
     state.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-    for kind in ("levels", "shard", "cell"):
-        shutil.rmtree(tmp_path / "store" / kind, ignore_errors=kind == "shard")
+    for kind in ("ranking", "cell"):
+        shutil.rmtree(tmp_path / "store" / kind)
     results = faulty.run(tmp_path / "store", **changes)
     assert faulty.tables(results) == expected and results.lost == 0
     Store(tmp_path / "store").read("state", state.stem)
@@ -113,15 +113,15 @@ def test_what_an_estimator_prepared_is_made_again_when_damaged(tmp_path):
 
 def test_trials_are_made_again_when_damaged(tmp_path):
     store, trials = Store(tmp_path), Trials(NAME, 2)
-    (unit,) = units_of(trials)
-    simulate(unit, store)
+    (result,) = trials_of_audit(trials)
+    make([result], store)
     expected = trials_in(trials, store)
-    file = tmp_path / store.name("trials", trials_key(unit))
+    file = tmp_path / store.name("trials", result.key)
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(NotApplicable):
         trials_in(trials, store)
-    assert store.faults.damaged == {("trials", trials_key(unit))}  # so that the run goes on to make it
-    simulate(unit, store)
+    assert store.faults.damaged == {("trials", result.key)}  # so that the run goes on to make it
+    make([result], store)
     again = trials_in(trials, store)
     assert all(np.array_equal(again[name], values) for name, values in expected.items())
     assert again.keys() == expected.keys() and not store.faults.damaged
@@ -132,7 +132,7 @@ def test_a_report_computes_nothing_and_shows_what_is_missing(whole, copy):
     model, cell = (next((copy / kind).rglob("*.safetensors")) for kind in ("model", "cell"))
     model.write_bytes(model.read_bytes()[:-1])
     cell.unlink()
-    bench_for.cache_clear()
+    forget()
     actual = collect_run(study, copy)
     expected = collect_run(study, whole[0])
     assert len(actual.cells) == len(expected.cells)

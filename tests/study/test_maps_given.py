@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as torch_file
-from uproar.study.plan import plan
 
 import uproar
 from uproar.errors import BadInput
-from uproar.store import Store
+from uproar.study.grid import accuracies_of, settings_of
 
 STUDY = """
 task = "planted(size=8, classes=3, channels=3, train=45, test=20)"
@@ -104,7 +103,7 @@ def test_maps_that_do_not_fit_are_refused_before_anything_is_run(here):
             "planted(size=8, classes=3, channels=3, train=45, test=19)",
         ),
     )
-    reasons = {outcome.reason for outcome in plan(both, Store("st")).skipped.values()}
+    reasons = {cell.refused for s in settings_of(both) for cell in accuracies_of(both, s) if cell.refused}
     assert len(reasons) == 1
     assert "has 19 test maps for 20 test images" in reasons.pop()
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
-from uproar.study.job import Job
-from uproar.study.settings import Setting
 
+from uproar.study.graph import Job, Result
 from uproar.study.run import Queue
-from uproar.training import Recipe
 
 
 def job(name: int, needs: list[int]) -> Job:
-    setting = Setting("digits", "cnn-small", Recipe())
-    return Job(str(name), "train", setting, 0, needs=tuple(map(str, needs)))
+    result = Result("base_model", str(name), str(name), "", {})
+    return Job((result,), needs=tuple(dict.fromkeys(map(str, needs))), name=str(name))
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def test_every_job_is_handed_out_once_and_after_its_needs(jobs):
         assert set(queue.ready) == set(ready), "neither too early nor too late"
         first = queue.ready.popleft()
         ended.append(first.id)
-        queue.end(first.id)
+        queue.end(first)
     assert sorted(ended, key=int) == [j.id for j in jobs]
 
 

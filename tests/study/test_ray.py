@@ -15,19 +15,20 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from uproar.study.cell import Done
-from uproar.study.plan import plan
 
 import uproar
 from tests.study.executors import ExecutorTests, ended
 from tests.study.test_run import numbers
+from tests.study.test_submitit import named
 from uproar.audits import audits
 from uproar.errors import BadInput
 from uproar.plugins import bundle, install_bundle, load_file, source_hash
 from uproar.store import Store
-from uproar.study.audit import audit_requests, needed_studies, needed_trials, plan_trials
+from uproar.study.audit import audit_requests, needed_studies, needed_trials, trials_of_audit
+from uproar.study.graph import Done
 from uproar.study.ray_executor import Ray
 from uproar.study.remote_worker import Token
+from uproar.study.run import plan, plan_results
 
 ray = pytest.importorskip("ray", reason="needs uproar[ray]")
 
@@ -78,10 +79,12 @@ class TestRay(ExecutorTests):
         study = small(estimators=["dawdles"], plugins=[str(tmp_path / "slow.py")], seeds=1)
         jobs = plan(study, Store(tmp_path)).jobs
         runner = self.make(str(tmp_path), study)
-        runner.submit(next(job for job in jobs if job.names == ("dawdles",)))
+        runner.submit(next(job for job in jobs if named(job) == "dawdles"))
         while not pid.exists():
             runner.next()
-        assert [str(job) for jobs in runner.places().values() for job in jobs] == ["explain dawdles seed 0"]
+        assert [str(job) for jobs in runner.places().values() for job in jobs] == [
+            "explain test images by dawdles seed 0"
+        ]
         runner.close()
         assert not list((tmp_path / "runs").iterdir())
         deadline = time.monotonic() + 20
@@ -134,9 +137,9 @@ def test_jobs_of_every_audit_are_done_on_a_cluster(joined, tmp_path, small):
     assert not [one.refused for one in every if one.refused]
     store = Store(tmp_path)
     plans = [plan(part, store) for part in needed_studies(every).values()]
-    plans += [plan_trials(*trials, store) for trials in needed_trials(every).values()]
-    firsts = {(job.setting, job.kind): job for todo in plans for job in todo.jobs[:1]}
-    assert len({setting for setting, _ in firsts}) > 4 and "simulate" in {k for _, k in firsts}
+    plans += [plan_results(trials_of_audit(trials), store) for trials in needed_trials(every).values()]
+    firsts = {job.id: job for todo in plans for job in todo.jobs[:1]}
+    assert len({job.data for job in firsts.values()}) > 2 and "trials" in {job.step for job in firsts.values()}
     runner = Ray(str(tmp_path), joined, [study])
     try:
         for job in firsts.values():
@@ -199,8 +202,16 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
         protocols=["roar", "roar:no-retrain", "evaluator"],
         seeds=1,
     )
-    kinds = {job.kind for job in plan(study, Store(tmp_path / "ray")).jobs}
-    assert kinds == {"train", "explain", "retrain", "evaluate", "evaluator", "judge", "score"}
+    kinds = {job.step for job in plan(study, Store(tmp_path / "ray")).jobs}
+    assert kinds == {
+        "base_model",
+        "ranking",
+        "retrained",
+        "without_retraining",
+        "evaluator",
+        "evaluation",
+        "metric_of_maps",
+    }
     apart = uproar.run(study, store=tmp_path / "ray", ray=joined)
     assert set(apart.cells["status"]) == {"done"}
     used = Path((tmp_path / "where").read_text())

@@ -15,23 +15,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, ScoreCell
-from uproar.study.plan import plan
-from uproar.study.settings import ImageRanking, Setting
 
 import uproar
 from tests.processes import children, left_after
+from tests.readings import base_network, forget, reading_of, removed
 from tests.study.executors import ExecutorTests
 from uproar.errors import BadInput, StoreError
+from uproar.estimators import read_chain
 from uproar.removal import ranks
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINES
 from uproar.store import Store
 from uproar.study.collect import collect
 from uproar.study.executors import Processes, Serial, executor
-from uproar.study.grid import cells_of
-from uproar.study.run import run_study
+from uproar.study.grid import accuracies_of
+from uproar.study.run import plan, run_study
 from uproar.training import accuracy, fit, predict
 
 ORDER = ["protocol", "estimator", "fraction", "seed"]
@@ -87,9 +85,9 @@ def test_roar_is_what_its_definition_says(done, small):
     """The whole protocol once more, by hand: explain, rank, fill in train and test, retrain, count."""
     results, store = done
     study = small()
-    bench = bench_for(Setting.all_of(study)[0], str(store))
-    task, seed, fraction = bench.task, 1, 0.6
-    base, _ = bench.base_models.get(seed)
+    reading = reading_of(study, store)
+    task, seed, fraction = reading.task, 1, 0.6
+    base = base_network(reading, seed)
     for protocol, keep in (("roar", False), ("kar", True)):
         parts = {}
         for split in (task.train, task.test):
@@ -135,16 +133,16 @@ def test_the_same_study_again_does_nothing(done, small):
     [
         (
             {"estimators": ["random", "grad", "sq(grad)", "sobel", "grad_input"]},
-            {"explain": 2, "retrain": 8, "evaluate": 2},
+            {"ranking": 4, "retrained": 8, "without_retraining": 2},
         ),
-        ({"fractions": [0.2, 0.6, 0.4]}, {"explain": 6, "retrain": 16, "evaluate": 8}),
-        ({"seeds": 3}, {"train": 1, "explain": 3, "retrain": 16, "evaluate": 4}),
-        ({"protocols": ["roar", "kar:no-retrain"]}, {"evaluate": 8}),
+        ({"fractions": [0.2, 0.6, 0.4]}, {"ranking": 12, "retrained": 16, "without_retraining": 2}),
+        ({"seeds": 3}, {"base_model": 1, "ranking": 6, "retrained": 16, "without_retraining": 1}),
+        ({"protocols": ["roar", "kar:no-retrain"]}, {"without_retraining": 2}),
     ],
 )
 def test_adding_something_runs_only_what_is_new(done, small, changes, kinds):
     jobs = plan(small(**changes), Store(done[1])).jobs
-    result = pd.Series([job.kind for job in jobs]).value_counts().to_dict()
+    result = pd.Series([job.step for job in jobs]).value_counts().to_dict()
     assert result == kinds
 
 
@@ -159,14 +157,13 @@ def test_a_fraction_added_later_gives_the_same_number_as_one_asked_for_at_once(t
 
 def test_replicates_are_whole_and_paired(done, small):
     """All cells of a replicate start from the same weights and see the batches in the same order."""
-    bench = bench_for(Setting.all_of(small())[0], str(done[1]))
-    a = uproar.build("cnn-small(width=4)", bench.task, 1).state_dict()
-    b = uproar.build("cnn-small(width=4)", bench.task, 1).state_dict()
+    reading = reading_of(small(), done[1])
+    a = uproar.build("cnn-small(width=4)", reading.task, 1).state_dict()
+    b = uproar.build("cnn-small(width=4)", reading.task, 1).state_dict()
     assert all(torch.equal(a[key], b[key]) for key in a)
-    cells = [
-        Cell(bench.setting.task, bench.setting.model, e, "roar", 0.2, s) for e in ("grad", "random") for s in (0, 1)
-    ]
-    assert len({bench.keys.cell(cell) for cell in cells}) == 4
+    cells = accuracies_of(small(), reading.setting)
+    chosen = [c.result for c in cells if (c.metric, c.fraction) == ("roar", 0.2) and c.estimator in ("grad", "random")]
+    assert len(set(chosen)) == len(chosen) == 4
 
 
 def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alone(tmp_path, small):
@@ -176,10 +173,10 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
 
     def scored(names, folder):
         study = small(task="digits", limit=60, estimators=names, metrics=metrics, baselines=[], protocols=[], seeds=1)
-        jobs = [job for job in plan(study, Store(folder)).jobs if job.kind == "score"]
+        jobs = [job for job in plan(study, Store(folder)).jobs if job.step == "metric_of_maps"]
         table = uproar.run(study, store=folder, jobs=1).scores
         values = table[table["estimator"] != "random"].set_index(["estimator", "metric"])
-        return [len({cell.estimator for cell in job.cells}) for job in jobs], values
+        return [len({result["estimator"] for result in job.results}) for job in jobs], values
 
     jobs, together = scored([*noisy, "grad"], tmp_path / "together")
     assert sorted(jobs) == [1, 1, 3], "random, grad and the three of one noise"
@@ -206,15 +203,15 @@ def test_a_metric_that_does_not_fit_the_images_fails_alone(tmp_path, small):
 
 def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
     def keys(moved: int) -> tuple[str, str, str]:
-        bench = Bench(setting, Store(tmp_path))
-        test = replace(bench.task.test, boxes=bench.task.test.boxes + moved)
-        bench.inputs.task = replace(bench.task, test=test)
-        scored = ScoreCell(setting.task, setting.model, "oracle", "pointing_game", 0)
-        chain = bench.chain("oracle")
-        return bench.keys.model(0), bench.keys.score(scored), bench.keys.ranking(ImageRanking(chain, 0))
+        task = uproar.load(study.tasks[0])
+        other = replace(task, test=replace(task.test, boxes=task.test.boxes + moved))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("uproar.study.inputs._loaded", lambda *_: other)
+            setting, chain = reading_of(study, tmp_path).setting, read_chain("oracle")
+            score, (ranking,) = setting.score(chain, "pointing_game", 0), setting.ranking(chain, 0, "test")
+            return setting.base_model(0).key, score.key, ranking.key
 
     study = small(task="planted(size=8, classes=3, train=60, test=30)", seeds=1)
-    setting = Setting.all_of(study)[0]
     (model, score, order), (same, other_score, other_order) = keys(0), keys(1)
     assert keys(0) == (model, score, order)
     assert model == same and score != other_score and order != other_order
@@ -223,11 +220,12 @@ def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
 def test_a_cell_keeps_the_test_scores_of_every_image_in_float16(done):
     store = Store(done[1])
     keys = list(store.keys("cell"))
-    assert len(keys) == 48 + 16  # the networks of roar are also shown whole images (roar:train-only)
-    item = store.read("cell", keys[0])
-    assert item.arrays["test_scores"].shape == (30, 3)
-    assert item.arrays["test_scores"].dtype == np.float16
-    assert (item.arrays["test_scores"].max(1) == 0).all()
+    assert len(keys) == 48
+    items = [store.read("cell", key) for key in keys]
+    assert sum("none" in item.arrays for item in items) == 16, "networks of roar are also shown whole images"
+    for item in items:
+        assert item.arrays["own"].shape == (30, 3) and item.arrays["own"].dtype == np.float16
+        assert (item.arrays["own"].max(1) == 0).all()
 
 
 def test_damaged_files_are_noticed_and_made_again(done, small, tmp_path):
@@ -235,8 +233,8 @@ def test_damaged_files_are_noticed_and_made_again(done, small, tmp_path):
 
     store = tmp_path / "copy"
     shutil.copytree(done[1], store)
-    bench_for.cache_clear()
-    for kind in ("cell", "levels", "model"):
+    forget()
+    for kind in ("cell", "ranking", "model"):
         for path in sorted((store / kind).rglob("*.safetensors"))[: None if kind == "cell" else 2]:
             content = bytearray(path.read_bytes())
             content[-1] ^= 255
@@ -252,6 +250,7 @@ def test_damaged_files_are_noticed_and_made_again(done, small, tmp_path):
 BROKEN = """
 import torch
 import uproar
+from tests.readings import base_network, forget, ranked, reading_of, removed
 
 def nan_in_one(model, x, target):
     maps = x.sum(1)
@@ -286,7 +285,11 @@ def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_p
     assert result.loc["does_not_apply", "reason"] == "it needs a transformer"
     # failures are not cached: the same study tries them again
     todo = plan(study, Store(tmp_path / "store")).jobs
-    assert {name for job in todo for name in job.names} == {"nan_in_one", "raises", "does_not_apply"}
+    assert {result["estimator"].name for job in todo for result in job.results if job.step == "ranking"} == {
+        "nan_in_one",
+        "raises",
+        "does_not_apply",
+    }
 
 
 def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are_skipped(tmp_path, small):
@@ -300,8 +303,7 @@ def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are
     results = uproar.run(study, store=tmp_path, jobs=1)
     status = results.cells.query("fraction == 0.2").set_index("estimator")["status"].to_dict()
     assert status == {"random": "done", "grad": "done", "sobel": "skipped"}
-    bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
-    gone = bench.rankings.important(ImageRanking(bench.chain("grad"), 0), 0.2, bench.task.test)
+    gone = removed(reading_of(study, tmp_path), "grad", 0.2)
     assert gone.shape == (30, 3, 8, 8)
     assert (gone.flatten(1).sum(1) == round(0.2 * 192)).all()
 
@@ -324,15 +326,12 @@ def test_coin_flips_are_per_pixel_or_per_value_and_go_on_with_random_removal(tmp
         fractions=[0.5],
         random_fractions=[0.9],
     )
-    (setting,) = Setting.all_of(study)
-    bench = bench_for(setting, str(tmp_path))
-    pixels, values = (
-        bench.rankings.important(ImageRanking(bench.chain(name), 0), 0.9, bench.task.test)
-        for name in ("bernoulli", "bernoulli(each=value)")
-    )
+    reading = reading_of(study, tmp_path)
+    controls = (reading.ranking(read_chain(name), 0) for name in ("bernoulli", "bernoulli(each=value)"))
+    pixels, values = (control.important(0.9) for control in controls)
     assert pixels.shape == (30, 8, 8) and values.shape == (30, 3, 8, 8)
     assert values.double().mean() == pytest.approx(0.9, abs=0.02) and (values.all(1) != values.any(1)).any()
-    further = {cell.estimator for cell in cells_of(study, setting) if cell.fraction == 0.9}
+    further = {cell.estimator for cell in accuracies_of(study, reading.setting) if cell.fraction == 0.9}
     assert further == {"random", "bernoulli", "bernoulli(each=value)"}
     assert set(uproar.run(study, store=tmp_path, jobs=1).cells["status"]) == {"done"}
 
@@ -392,7 +391,7 @@ def test_a_disk_that_fills_stops_the_run_with_a_sentence_and_leaves_only_whole_f
         run_study(small(), tmp_path, 1)
     monkeypatch.undo()
     store = Store(tmp_path)
-    for kind in ("model", "levels", "cell"):
+    for kind in ("model", "ranking", "cell"):
         for key in store.keys(kind):
             store.read(kind, key)
     assert not [p for p in tmp_path.rglob(".*") if p.is_file()]
@@ -425,6 +424,7 @@ def test_two_runs_on_one_store_at_once_disturb_each_other_in_nothing(done, tmp_p
     script = textwrap.dedent(
         f"""
         import uproar
+from tests.readings import base_network, forget, ranked, reading_of, removed
         from tests.study.conftest import SMALL
         found = uproar.run(SMALL, store={str(tmp_path)!r}, jobs=1)
         assert set(found.cells["status"]) == {{"done"}} and not found.lost
@@ -454,7 +454,7 @@ class TestProcesses(ExecutorTests):
 
     def test_a_killed_worker_is_replaced_and_its_job_done_again(self, tmp_path, small):
         study = small(seeds=1, recipe={"epochs": 60, "batch": 16})
-        train = next(job for job in plan(study, Store(tmp_path)).jobs if job.kind == "train")
+        train = next(job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model")
         runner = Processes(str(tmp_path), 1)
         try:
             runner.submit(train)
@@ -464,7 +464,7 @@ class TestProcesses(ExecutorTests):
             report = runner.next()
         finally:
             runner.close()
-        assert report.outcomes["base"].__class__.__name__ == "Done"
+        assert [type(outcome).__name__ for outcome in report.outcomes.values()] == ["Done"]
 
     def test_a_job_that_always_kills_its_worker_fails_with_the_signal(self, tmp_path, small):
         (tmp_path / "deadly.py").write_text(
@@ -493,6 +493,7 @@ def test_a_killed_run_loses_only_what_was_under_way(tmp_path, small, done):
     script = textwrap.dedent(
         f"""
         import uproar
+from tests.readings import base_network, forget, ranked, reading_of, removed
         from tests.study.conftest import SMALL
         uproar.run(SMALL, store={str(tmp_path)!r}, jobs=2)
         """
@@ -509,5 +510,5 @@ def test_a_killed_run_loses_only_what_was_under_way(tmp_path, small, done):
         assert len(kept) >= wanted, "what was finished is there"
         for key in kept:
             Store(tmp_path).read("cell", key)
-    bench_for.cache_clear()
+    forget()
     pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1)))

@@ -1,13 +1,13 @@
 import pytest
-from uproar.study.settings import Setting
 
 from uproar import Study, study_of
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput, UnknownName, UproarError
+from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
 from uproar.study.audit import audit_requests
 from uproar.study.collect import provenance
-from uproar.study.grid import cells_of, check_fractions, scores_of
+from uproar.study.grid import accuracies_of, check_study, evaluations_of, scores_of, settings_of
 from uproar.study.run import run_study
 
 GOOD = """
@@ -96,7 +96,7 @@ def test_a_mistake_in_a_file_is_one_sentence_that_says_where(tmp_path, line, rep
 
 def test_resources_are_no_part_of_any_result():
     one, other = Study(), Study(resources={"cpus": 4, "gpus": 0.5})
-    assert Setting.all_of(one) == Setting.all_of(other)
+    assert settings_of(one)[0].base_model(0) == settings_of(other)[0].base_model(0)
     assert provenance(one, {})["study"] == provenance(other, {})["study"]
 
 
@@ -155,8 +155,8 @@ def test_fractions_that_the_pixels_cannot_tell_apart_are_refused_before_anything
 
 
 def test_fractions_at_the_ends_are_those_of_nothing_and_of_everything(tmp_path, small):
-    check_fractions(small(fractions=[0, 0.5, 1]), str(tmp_path))
-    check_fractions(small(protocols=[], metrics=["deletion"], fractions=[1e-12]), str(tmp_path))
+    check_study(small(fractions=[0, 0.5, 1]))
+    check_study(small(protocols=[], metrics=["deletion"], fractions=[1e-12]))
 
 
 def test_the_baseline_is_the_mean_of_several_random_rankings():
@@ -168,10 +168,10 @@ def test_the_baseline_is_the_mean_of_several_random_rankings():
     assert [chain.name for chain in study.chains] == ["random", *names]
     assert [chain.name for chain in study.all_chains][-2:] == ["random(draw=1)", "random(draw=2)"]
     assert len(Study().baseline_chains) == 4 and len(Study(estimators=["grad"]).baseline_chains) == 1
-    cells = cells_of(study, next(iter(Setting.all_of(study))))
-    asked = [cell for cell in cells if not protocol_named(cell.protocol).evaluator]
-    assert sum(cell.estimator == "random(draw=2)" for cell in cells) == sum(c.estimator == "grad" for c in asked) > 0
-    judged = {cell.estimator for cell in cells if cell not in asked}
+    (setting,) = settings_of(study)
+    cells = accuracies_of(study, setting)
+    assert sum(cell.estimator == "random(draw=2)" for cell in cells) == sum(c.estimator == "grad" for c in cells) > 0
+    judged = {cell.estimator for cell in evaluations_of(study, setting)}
     assert judged == {"random", *names, "centre", "brightness", "block_random"}, "an evaluator asks one random ranking"
 
 
@@ -202,11 +202,11 @@ def test_a_study_that_removes_nothing_is_refused():
 
 def test_metrics_and_evaluators_judge_the_same_baselines_which_nobody_retrains_for():
     study = Study(estimators=["grad"], metrics=["deletion"], protocols=["evaluator", "roar"])
-    (setting,) = Setting.all_of(study)
-    scored = {unit.estimator for unit in scores_of(study, setting) if unit.images is None}
-    judged = {cell.estimator for cell in cells_of(study, setting) if cell.protocol == "evaluator"}
+    (setting,) = settings_of(study)
+    scored = {cell.estimator for cell in scores_of(study, setting) if not cell.check}
+    judged = {cell.estimator for cell in evaluations_of(study, setting)}
     assert scored == judged == {"random", "grad", "block_random", "centre", "brightness", "sobel"}
-    assert {cell.estimator for cell in cells_of(study, setting) if cell.protocol == "roar"} == {"random", "grad"}
+    assert {cell.estimator for cell in accuracies_of(study, setting)} == {"random", "grad"}
     alone = study.with_changes(baselines=[])
     assert {unit.estimator for unit in scores_of(alone, setting)} == {"random", "grad"}
     with pytest.raises(BadInput, match="saliency is none"):

@@ -13,13 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from uproar.study.bench import bench_for
-from uproar.study.changed_images import ChangedImages
-from uproar.study.plan import plan
-from uproar.study.settings import ImageRanking, Setting
 
 import uproar
 from tests.data.layouts import write_lines, write_picture
+from tests.readings import base_network, ranked, reading_of
 from uproar import backends
 from uproar.data import Source, Split, load, tasks
 from uproar.errors import Damaged, StoreError
@@ -27,8 +24,11 @@ from uproar.removal import Levels, ranks
 from uproar.removal.order import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.store import Store
-from uproar.study import levels as shards_module
-from uproar.study.run import run_study
+from uproar.study import ranking as shards_module
+from uproar.study.collect import collect
+from uproar.study.grid import accuracies_of
+from uproar.study.run import plan, run_study
+from uproar.study.steps import ChangedImages
 
 HELD = "planted(size=8, classes=2, train=40, test=14)"
 READ = "read_planted"
@@ -80,13 +80,9 @@ def ask(small, monkeypatch):
 
 
 def scores_of(study, root):
-    (setting,) = Setting.all_of(study)
-    bench = bench_for(setting, str(root))
-    cells = [c for c in plan(study, Store(root)).cells]
-    return {
-        (c.estimator, c.protocol, c.fraction): bench.store.read("cell", bench.keys.cell(c)).arrays["test_scores"]
-        for c in cells
-    }
+    reading = reading_of(study, root)
+    cells = accuracies_of(study, reading.setting)
+    return {(c.estimator, c.metric, c.fraction): reading.find(c.result).arrays["own"] for c in cells}
 
 
 def test_streamed_and_sharded_numbers_are_those_of_memory_bit_for_bit(ask, tmp_path):
@@ -97,20 +93,18 @@ def test_streamed_and_sharded_numbers_are_those_of_memory_bit_for_bit(ask, tmp_p
     }
     held = ask(HELD, **changes)
     run_study(held, tmp_path / "held", jobs=1)
+    expected = scores_of(held, tmp_path / "held")
     read = ask(READ, **changes)
     assert run_study(read, tmp_path / "read", jobs=1).outcomes == {}
-    assert list(Store(tmp_path / "read").keys("shard"))
-    assert not list(Store(tmp_path / "held").keys("shard"))
-    expected, actual = scores_of(held, tmp_path / "held"), scores_of(read, tmp_path / "read")
+    facts = {
+        name: [Store(tmp_path / name).facts("ranking", key) for key in Store(tmp_path / name).keys("ranking")]
+        for name in ("held", "read")
+    }
+    assert all("shard" in known for known in facts["read"]) and not any("shard" in known for known in facts["held"])
+    actual = scores_of(read, tmp_path / "read")
     assert expected.keys() == actual.keys() and len(actual) == 3 * 2 * 2
     for cell, scores in expected.items():
         assert np.array_equal(scores, actual[cell]), cell
-    facts = [
-        bench_for(Setting.all_of(s)[0], str(tmp_path / d)).rankings.facts(read.chains[2], 0)[0]
-        for s, d in ((held, "held"), (read, "read"))
-    ]
-    for name in ("ties_train", "ties_test", "constant", "fractions", "chain", "passes"):
-        assert facts[0][name] == pytest.approx(facts[1][name], abs=1e-6), name
 
 
 def test_levels_are_restored_and_damage_is_noticed():
@@ -127,75 +121,57 @@ def test_levels_are_restored_and_damage_is_noticed():
 
 @pytest.fixture
 def explained(ask, tmp_path, monkeypatch):
-    """A bench whose sharded levels of `grad` are in the store, and the same levels in one piece."""
+    """A store that has the sharded rankings of `grad`, and the same levels in one piece."""
     monkeypatch.setattr("uproar.store.CHUNK", 32)
-    study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
+    study = ask(READ, estimators=["random", "grad"], protocols=["roar"])
     run_study(study, tmp_path, jobs=1)
-    bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
-    chain, train = bench.chain("grad"), bench.task.train
-    model, _ = bench.base_models.get(study.seeds[0])
-    x = train.images.pixels
-    maps = uproar.explain(model, x.float(), "grad", seed=study.seeds[0])
-    places = ranks(maps.flatten(1), Draws.of(study.seeds[0], len(x), "train"))
-    return study, bench, chain, Levels.of(places, study.fractions)
+    reading = reading_of(study, tmp_path)
+    x, seed = reading.task.train.images.pixels, study.seeds[0]
+    maps = uproar.explain(base_network(reading, seed), x.float(), "grad", seed=seed, split="train")
+    places = ranks(maps.flatten(1), Draws.of(seed, len(x), "train"))
+    return study, reading, Levels.of(places, study.all_fractions)
 
 
 def test_one_sample_is_read_without_the_others(explained, monkeypatch):
-    study, bench, chain, levels = explained
-    seed, train = study.seeds[0], bench.task.train
-    asked = []
+    study, reading, levels = explained
+    seed, asked = study.seeds[0], []
+    ranking = ranked(reading, "grad", seed, "train")
     spans = backends.LocalFolder.spans
     monkeypatch.setattr(backends.LocalFolder, "spans", lambda *a: [asked.extend(a[2]), spans(*a)][1])
     for t in study.fractions:
-        one = bench.rankings.important(ImageRanking(chain, seed), t, train, slice(23, 24))
-        assert torch.equal(one, levels.removed(t, (8, 8))[23:24])
+        image = ranking.important(t, slice(23, 24))
+        assert torch.equal(image, levels.removed(t, (8, 8))[23:24])
     # where images end, and the image twice, in whole chunks
     assert sum(b - a for a, b in asked) < 8 * 10 + 2 * 64 + 2 * 64
     mixed = torch.tensor([39, 0, 9, 8, 0, 26])
-    assert torch.equal(
-        bench.rankings.important(ImageRanking(chain, seed), 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed)
-    )
-    a = bench.rankings.test_map(chain, seed, 9)
-    x = bench.task.test.images.pixels[9:10].float()
-    raw = uproar.explain(bench.base_models.get(seed)[0], x, "grad", seed=seed)[0]
+    assert torch.equal(ranking.important(0.2, mixed), levels.removed(0.2, (8, 8), mixed))
+    a = ranked(reading, "grad", seed).maps(slice(9, 10))[0]
+    x = reading.task.test.images.pixels[9:10].float()
+    raw = uproar.explain(base_network(reading, seed), x, "grad", seed=seed)[0]
     assert np.allclose(a, raw / raw.abs().max(), atol=1e-3)
 
 
-def test_lost_and_damaged_shards_are_made_again(explained):
-    study, bench, chain, levels = explained
-    seed, train, everything = study.seeds[0], bench.task.train, slice(None)
-    keys = [k for k in bench.store.keys("shard", bench.keys.ranking(ImageRanking(chain, seed))) if "train" in k]
-    files = [os.path.join(bench.store.root, bench.store.name("shard", key)) for key in keys]
-    os.unlink(files[0])
-    with open(files[1], "r+b") as file:
-        file.seek(-40, 2)
-        file.write(bytes(40))
-    with pytest.raises((KeyError, Damaged)):
-        bench.rankings.important(ImageRanking(chain, seed), 0.6, train, everything, make=False)
-    again = bench.rankings.important(ImageRanking(chain, seed), 0.6, train, everything)
-    assert torch.equal(again, levels.removed(0.6, (8, 8)))
-    assert os.path.exists(files[0]) and any("set aside" in n for n in bench.store.faults.notices)
-
-
-def test_only_missing_shards_are_planned(explained, tmp_path):
-    study, bench, chain, _ = explained
-    for kind in ("levels", "cell"):
-        for key in list(bench.store.keys(kind)):
-            os.unlink(tmp_path / bench.store.name(kind, key))
-    order = bench.keys.ranking(ImageRanking(chain, study.seeds[0]))
-    keys = [k for k in bench.store.keys("shard", order) if k.endswith(("-0-9", "test-4-8"))]
-    for key in keys:
-        os.unlink(tmp_path / bench.store.name("shard", key))
-    jobs = plan(study, Store(tmp_path)).jobs
-    parts = {str(job.shard) for job in jobs if job.kind == "explain" and job.names == ("grad",)}
-    assert parts == {"train 0-8", "test 4-7"}
-    # nothing of random's is missing but the word that it is complete, which its last shard says
-    last = [job.shard for job in jobs if job.kind == "explain" and job.names == ("random",)]
-    assert [str(shard) for shard in last] == ["test 12-13"]
-    (asks,) = [job for job in jobs if job.kind == "evaluate" and job.cells[0].estimator == "grad"]
-    assert len(asks.needs) == 2
+def test_lost_and_damaged_shards_are_made_again_and_no_others(explained, tmp_path):
+    study, reading, levels = explained
+    store, expected = reading.store, collect(study, reading.store).cells
+    files = {
+        (key, store.facts("ranking", key)["chain"]): tmp_path / store.name("ranking", key)
+        for key in store.keys("ranking")
+    }
+    test = [path for (_, chain), path in files.items() if chain == "grad"][:2]
+    test[0].unlink()
+    content = test[1].read_bytes()
+    test[1].write_bytes(content[:-40] + bytes(40))
+    others = {path: path.stat().st_mtime_ns for path in files.values() if path not in test}
+    for cell in (tmp_path / "cell").rglob("*.safetensors"):
+        cell.unlink()
     assert run_study(study, tmp_path, jobs=1).outcomes == {}
-    assert plan(study, Store(tmp_path)).jobs == []
+    assert all(path.stat().st_mtime_ns == then for path, then in others.items())
+    again = ranked(reading_of(study, tmp_path), "grad", study.seeds[0], "train").important(0.6)
+    assert torch.equal(again, levels.removed(0.6, (8, 8)))
+    columns = ["estimator", "protocol", "fraction", "seed", "accuracy", "ties"]
+    assert collect(study, store).cells[columns].equals(expected[columns])
+    assert plan(study, store).jobs == []
 
 
 def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypatch):
@@ -203,7 +179,7 @@ def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypat
     write, budget = backends.write_file, [6]
 
     def full(path, content, *apart):
-        if "shard" in Path(path).parts:
+        if "ranking" in Path(path).parts:
             budget[0] -= 1
             if budget[0] < 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -213,10 +189,10 @@ def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypat
     with pytest.raises(StoreError, match=r"No space left on device; what is finished is kept") as told:
         run_study(study, tmp_path, jobs=1)
     assert "\n" not in str(told.value)
-    assert len(list(Store(tmp_path).keys("shard"))) == 6
+    assert len(list(Store(tmp_path).keys("ranking"))) == 6
     assert list((tmp_path / backends.UNFINISHED).iterdir()) == []
     monkeypatch.setattr(backends, "write_file", write)
-    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("shard/*/*")}
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("ranking/*/*")}
     assert run_study(study, tmp_path, jobs=1).outcomes == {}
     assert {p: p.stat().st_mtime_ns for p in before} == before
 
@@ -232,7 +208,7 @@ def test_a_run_killed_while_a_shard_is_written_loses_only_that_shard(ask, tmp_pa
             sync, seen = os.fsync, []
 
             def die(handle):
-                if "shard" in os.readlink(f"/proc/self/fd/{handle}"):
+                if "ranking" in os.readlink(f"/proc/self/fd/{handle}"):
                     seen.append(handle)
                     if len(seen) == 7:
                         os.ftruncate(handle, os.fstat(handle).st_size // 2)
@@ -244,8 +220,8 @@ def test_a_run_killed_while_a_shard_is_written_loses_only_that_shard(ask, tmp_pa
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    made = {p: p.stat().st_mtime_ns for p in (tmp_path / "killed").rglob("shard/*/*") if p.is_file()}
-    assert len(list(Store(tmp_path / "killed").keys("shard"))) == 6
+    made = {p: p.stat().st_mtime_ns for p in (tmp_path / "killed").rglob("ranking/*/*") if p.is_file()}
+    assert len(list(Store(tmp_path / "killed").keys("ranking"))) == 6
     assert len(made) == 6
     (half,) = (tmp_path / "killed" / backends.UNFINISHED).iterdir()
     os.utime(half, (0, 0))  # killed long ago

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from uproar.study.cell import Done
-from uproar.study.plan import plan
-from uproar.study.run_job import Report
 
 import uproar
 from tests.study.executors import ExecutorTests, ended
@@ -20,6 +17,8 @@ from tests.study.fake_slurm import install
 from tests.study.test_run import numbers
 from uproar.errors import BadInput
 from uproar.store import Store
+from uproar.study.graph import Done, Report, make, step
+from uproar.study.run import plan
 from uproar.study.slurm_executor import OutOfTime, Served, Submitit, Task, _goes_on, read_settings
 from uproar.study.spec import Resources
 
@@ -60,6 +59,11 @@ def test_a_study_gives_the_same_numbers_and_leaves_nothing_pickled(tmp_path, sma
     assert not (tmp_path / "b" / "slurm").exists()
 
 
+def named(job) -> str:
+    """The estimator whose maps a job makes."""
+    return job.results[0]["estimator"].name if "estimator" in job.results[0].arguments else ""
+
+
 DEADLY = "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
 
 
@@ -74,21 +78,22 @@ def test_tasks_of_a_cluster_are_arrays_and_one_that_dies_does_not_end_the_rest(t
     monkeypatch.setattr("uproar.study.slurm_executor.POLL", {"slurm": 0.1})
     (tmp_path / "deadly.py").write_text(DEADLY)
     study = small(estimators=["random", "deadly"], plugins=[str(tmp_path / "deadly.py")], seeds=1)
-    jobs = {job.names: job for job in plan(study, Store(tmp_path / "run" / "store")).jobs if job.kind == "explain"}
+    every = [job for job in plan(study, Store(tmp_path / "run" / "store")).jobs if job.step == "ranking"]
+    jobs = {named(job): job for job in every if job.results[0]["split"] == "train"}
     asked = "partition=gpu,time=90m,memory=2GB,gpus=1,workers=2,account=lab"
     runner = Submitit(str(tmp_path / "run" / "store"), asked, [study])
     try:
         for job in jobs.values():
             runner.submit(job)
-        reports = {report.job.names: report for report in (ended(runner) for _ in jobs)}
+        reports = {named(report.job): report for report in (ended(runner) for _ in jobs)}
     finally:
         runner.close()
     sent = "".join(file.read_text() for file in states.glob("asked-*"))
     for line in ("--array=0-1%2", "--partition=gpu", "--time=90", "--mem=2GB", "--gpus-per-node=1", "--account=lab"):
         assert line in sent
     assert "export OMP_NUM_THREADS=1" in sent
-    assert reports["random",].outcomes == {"random": Done()} and reports["random",].worker
-    reason = reports["deadly",].outcomes["deadly"].reason
+    assert [*reports["random"].outcomes.values()] == [Done()] and reports["random"].worker
+    reason = next(iter(reports["deadly"].outcomes.values())).reason
     assert "its task died on" in reason and "(2 times)" in reason
     assert "done again" in " ".join(notice for report in reports.values() for notice in report.notices)
     logs = [path for path in (tmp_path / "run" / "slurm").rglob("*") if path.is_file()]
@@ -106,10 +111,10 @@ def test_closing_cancels_tasks_on_this_machine(tmp_path, small, monkeypatch):
     )
     study = small(estimators=["dawdles"], plugins=[str(tmp_path / "slow.py")], seeds=1)
     runner = Submitit(str(tmp_path / "store"), f"cluster=local,time=5m,logs={tmp_path / 'logs'}", [study])
-    runner.submit(next(job for job in plan(study, Store(tmp_path / "store")).jobs if job.names == ("dawdles",)))
+    runner.submit(next(job for job in plan(study, Store(tmp_path / "store")).jobs if named(job) == "dawdles"))
     while not pid.exists() or not pid.read_text():
         runner.next()
-    assert [str(job) for jobs in runner.places().values() for job in jobs] == ["explain dawdles seed 0"]
+    assert [str(job) for jobs in runner.places().values() for job in jobs] == ["explain test images by dawdles seed 0"]
     runner.close()
     deadline = time.monotonic() + 20
     while Path(f"/proc/{pid.read_text()}").exists():
@@ -142,10 +147,10 @@ def handed(runner, jobs, answer):
 
 def test_what_a_task_had_no_time_for_is_given_out_again_and_what_takes_too_long_fails(tmp_path, small):
     study = small(seeds=3)
-    jobs = [job for job in plan(study, Store(tmp_path)).jobs if job.kind == "train"]
+    jobs = [job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model"]
     runner = Submitit(str(tmp_path), "cluster=debug,time=1h", [study])
     try:
-        done = Report(jobs[0], {"base": Done()}, 1.0)
+        done = Report(jobs[0], {jobs[0].results[0]: Done()}, 1.0)
         runner._take(handed(runner, jobs, Served("n1", [done])))
         assert runner.next().job == jobs[0] and list(runner.waiting) == jobs[1:]
         runner.waiting.clear()
@@ -154,7 +159,7 @@ def test_what_a_task_had_no_time_for_is_given_out_again_and_what_takes_too_long_
         runner.waiting.clear()
         runner._take(handed(runner, jobs[1:], Served("n1", out_of_time=True)))
         (report,) = runner.reports
-        assert report.job == jobs[1] and "did not end within the 1 hours" in report.outcomes["base"].reason
+        assert report.job == jobs[1] and "did not end within the 1 hours" in report.outcomes[jobs[1].results[0]].reason
         assert list(runner.waiting) == jobs[2:]
     finally:
         runner.close()
@@ -162,15 +167,15 @@ def test_what_a_task_had_no_time_for_is_given_out_again_and_what_takes_too_long_
 
 def test_tasks_grow_with_what_is_known_of_their_jobs_and_shrink_towards_the_end(tmp_path, small):
     study = small(seeds=9)
-    jobs = [job for job in plan(study, Store(tmp_path)).jobs if job.kind == "train"]
+    jobs = [job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model"]
     runner = Submitit(str(tmp_path), "cluster=debug", [study])
     try:
         runner.waiting.extend(jobs)
         assert len(runner._bundle()) == 1, "nobody knows how long they take"
-        runner.spent["train"] = [100.0, 200.0]
+        runner.spent["base_model"] = [100.0, 200.0]
         assert [len(runner._bundle()) for _ in range(4)] == [2, 2, 2, 1]
         runner.waiting.clear()
-        runner.spent["train"] = [1.0]
+        runner.spent["base_model"] = [1.0]
         runner.waiting.extend(jobs)
         assert [len(runner._bundle()) for _ in range(3)] == [5, 2, 1]
     finally:
@@ -195,16 +200,16 @@ def test_a_task_begins_no_job_that_it_has_no_time_for_or_whose_run_is_over(tmp_p
 
 
 def test_the_warning_before_the_end_is_swallowed_by_no_code_of_a_user(tmp_path):
-    from uproar.study.run_job import attempt
 
     from uproar.study.slurm_executor import _own_signals
 
-    def work():
+    @step("waits", title=lambda _: "wait", cost=lambda _: 1.0)
+    def waits():
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR2)).start()
         time.sleep(5)
 
     with _own_signals(), pytest.raises(OutOfTime):
-        attempt(work)
+        make([waits()], Store(tmp_path))
 
 
 @pytest.mark.parametrize(

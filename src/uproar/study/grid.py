@@ -119,7 +119,7 @@ class Setting:
                     target=self.study.target if chain.needs_model else "label",
                     features=self.study.features,
                     seed=seed,
-                    fractions=self.study.all_fractions,
+                    fractions=self.study.fractions_of(chain),
                 )
                 for rows in shards
             )

@@ -324,6 +324,11 @@ class Study(BaseModel):
         """Those of all protocols: rankings are cut at each of them, so that one explaining serves all."""
         return tuple(sorted({*self.fractions, *self.evaluator_fractions}))
 
+    def fractions_of(self, chain: Chain) -> tuple[float, ...]:
+        """The fractions at which a chain's rankings are cut: random removal may go on where no other does."""
+        further = self.random_fractions if chain.raw.name == BASELINE else ()
+        return tuple(sorted({*self.all_fractions, *further}))
+
     @property
     def every_chain(self) -> list[Chain]:
         """The estimators under all protocols and metrics."""
