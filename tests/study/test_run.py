@@ -250,7 +250,6 @@ def test_damaged_files_are_noticed_and_made_again(done, small, tmp_path):
 BROKEN = """
 import torch
 import uproar
-from tests.readings import base_network, forget, ranked, reading_of, removed
 
 def nan_in_one(model, x, target):
     maps = x.sum(1)
@@ -424,7 +423,6 @@ def test_two_runs_on_one_store_at_once_disturb_each_other_in_nothing(done, tmp_p
     script = textwrap.dedent(
         f"""
         import uproar
-from tests.readings import base_network, forget, ranked, reading_of, removed
         from tests.study.conftest import SMALL
         found = uproar.run(SMALL, store={str(tmp_path)!r}, jobs=1)
         assert set(found.cells["status"]) == {{"done"}} and not found.lost
@@ -493,7 +491,6 @@ def test_a_killed_run_loses_only_what_was_under_way(tmp_path, small, done):
     script = textwrap.dedent(
         f"""
         import uproar
-from tests.readings import base_network, forget, ranked, reading_of, removed
         from tests.study.conftest import SMALL
         uproar.run(SMALL, store={str(tmp_path)!r}, jobs=2)
         """

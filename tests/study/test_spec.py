@@ -3,8 +3,6 @@ import pytest
 from uproar import Study, study_of
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput, UnknownName, UproarError
-from uproar.estimators import read_chain
-from uproar.protocols import protocol_named
 from uproar.study.audit import audit_requests
 from uproar.study.collect import provenance
 from uproar.study.grid import accuracies_of, check_study, evaluations_of, scores_of, settings_of
