@@ -91,7 +91,7 @@ def test_a_study_of_metrics_alone_has_a_page_of_its_own(results, folder):
     (scores,) = results.metric_scores.values()
     for row in scores.table.itertuples():
         assert f"{row.value:.3f}" in text
-    assert "3 replicates of 40 images" in text and "lower is better" in text
+    assert "40 images, 3 runs" in text and "deletion(steps=4) ↓" in text
     assert "Better than random?" not in text  # nothing was retrained
     targets = set(re.findall(r'id="([^"]+)"', page))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= targets
