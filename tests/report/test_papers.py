@@ -236,7 +236,7 @@ def test_settings_and_binary_maps(coherency):
 def _with_curves(results, *metrics: str) -> FigureSource:
     """What the figures see, with a flat curve of every estimator under some metrics."""
     names = dict.fromkeys(results.scores["estimator"])
-    lines = tuple(Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40)) for n in names)
+    lines = tuple(Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6)) for n in names)
     curves = {m: Figure((Chart("", lines, "", "", (0, 1)),)) for m in metrics}
     return source_of(results, curves)
 

@@ -45,7 +45,7 @@ from uproar.results.scores import Scores
 from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
-from uproar.wording import counted, duration
+from uproar.wording import counted, duration, series
 
 GREEN, BLACK, GREY = CHOSEN, REFERENCE, MUTED
 EVALUATED = {"evaluator": "label", "evaluator:model": "answer"}
@@ -211,30 +211,34 @@ def measured_by(
 
 
 def deciding_chart(answer: Answer, measured: Sequence[Measured]) -> Figure | None:
-    """Every method by the metric that decides, with the baselines as a grey band.
+    """Every method by the metrics that decide, or by the first where none does; baselines are a grey band.
 
     Recommended methods are green, those that are better than every baseline black, all others grey: the chart says what
     the recommendation says.
     """
-    deciding = {metric.name for metric in answer.choice.deciding}
-    shown = next((one for one in measured if one.name in deciding or not deciding), None)
-    if shown is None or shown.evidence is None:
+    names = {metric.name for metric in answer.choice.deciding}
+    recommending = [one for one in measured if one.evidence is not None]
+    shown = [one for one in recommending if one.name in names] or recommending[:1]
+    forests, baselines = [], dict[str, None]()
+    for one in shown:
+        values = one.values.dropna(subset="value")
+        values = values.assign(**{c: values[c] * (100 if one.points else 1) for c in ("value", "low", "high")})
+        free = values[~values["name"].isin(answer.methods)]
+        band = (free["value"].min(), free["value"].max()) if len(free) else None
+        baselines |= dict.fromkeys(free["name"])
+        rows = []
+        for row in values[values["name"].isin(answer.methods)].itertuples():
+            qualified = BLACK if row.name in answer.choice.qualified else GREY
+            style = GREEN if row.name in answer.recommended else qualified
+            rows.append(ForestRow.of(str(row.name), style, row.value, row.low, row.high))
+        limits = limits_of([*(v for row in rows for v in (row.value, row.low, row.high)), *(band or ())])
+        title = one.label if len(shown) > 1 else ""
+        forests.append(Forest(tuple(rows), limits, f"{one.unit}, 95 % CI", title, band=band))
+    if not any(forest.rows for forest in forests):
         return None
-    values = shown.values.dropna(subset="value")
-    values = values.assign(**{c: values[c] * (100 if shown.points else 1) for c in ("value", "low", "high")})
-    baselines = values[values["name"].isin(shown.evidence.baselines)]
-    rows = []
-    for row in values[values["name"].isin(answer.methods)].itertuples():
-        qualified = BLACK if row.name in answer.choice.qualified else GREY
-        style = GREEN if row.name in answer.recommended else qualified
-        rows.append(ForestRow.of(str(row.name), style, row.value, row.low, row.high))
-    if not rows:
-        return None
-    band = (baselines["value"].min(), baselines["value"].max()) if len(baselines) else None
-    limits = limits_of([*(v for row in rows for v in (row.value, row.low, row.high)), *(band or ())])
-    forest = Forest(tuple(rows), limits, f"{shown.unit}, 95 % CI", band=band)
-    grey = f"Grey: model-free baselines ({', '.join(baselines['name'])})." if band else ""
-    return Figure((forest,), 1, "deciding", f"How much each method finds, by {shown.head}", grey)
+    grey = f"Grey: model-free baselines ({', '.join(baselines)})." if baselines else ""
+    title = f"How much each method finds, by {series([one.head for one in shown])}"
+    return Figure(tuple(forests), len(forests), "deciding", title, grey)
 
 
 def why_part(

@@ -320,14 +320,15 @@ def _forests(figure: Figure) -> Sheet:
     names = list(dict.fromkeys(row.label for forest in forests for row in forest.rows))
     columns, single = min(4, len(forests)), len(forests) == 1
     lines = -(-len(forests) // columns)
-    label = 0.075 * max((len(shortened(name)) for name in names), default=0)
+    names_wide = 0.075 * max((len(shortened(name)) for name in names), default=0)
     body = (0.27 if single else 0.22) * max(len(names), 2)
-    sheet = _sheet(label + (5.0 if single else 2.0 * columns), lines * (body + 0.7))
+    sheet = _sheet(names_wide + (5.0 if single else 2.0 * columns), lines * (body + (0.7 if single else 0.85)))
     places = sheet.subplots(lines, columns, squeeze=False, sharey=True).ravel()
     for axes, forest in zip(places, forests, strict=False):
         _forest(axes, forest, names)
         axes.set_title(forest.title, loc="left", fontsize=9)
-        axes.set_xlabel(forest.x_label, fontsize=9 if single else 7.5)
+        label = forest.x_label if single else "\n".join(wrap(forest.x_label, 26))
+        axes.set_xlabel(label, fontsize=9 if single else 7.5)
         if not single:
             axes.xaxis.set_major_locator(MaxNLocator(4))
             axes.grid(True, axis="x")
@@ -350,8 +351,9 @@ def _forest(axes: Axes, forest: Forest, names: list[str]) -> None:
     axes.set(xlim=forest.limits, ylim=(len(names) - 0.45, -0.55))
     axes.set_yticks(range(len(names)), [shortened(name) for name in names], color=INK)
     if forest.band is not None:
-        for text, row in zip(axes.get_yticklabels(), forest.rows, strict=False):
-            text.set_color(row.style.light)
+        colours = {row.label: row.style.light for row in forest.rows}
+        for text, name in zip(axes.get_yticklabels(), names, strict=False):
+            text.set_color(colours.get(name, INK))
     axes.tick_params(axis="y", length=0)
 
 

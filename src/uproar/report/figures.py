@@ -89,7 +89,7 @@ def styles(estimators: Iterable[str]) -> dict[str, Style]:
 
 @dataclass(frozen=True)
 class Series:
-    """The points of one name: y over x, with the ends of 95 % intervals and the number of values behind each."""
+    """The points of one name: y over x, with the ends of 95 % intervals."""
 
     label: str
     style: Style
@@ -98,7 +98,6 @@ class Series:
     y: Numbers
     low: Numbers
     high: Numbers
-    n: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     """Of single points, where they have some."""
     reference: bool = False

@@ -74,8 +74,8 @@ def series_of(view: StudyView, protocol: str, estimator: str, by_name: Styles) -
     frame = view.intervals[protocol]
     own = frame[frame["estimator"] == estimator].sort_values("fraction")
     mean, low, high = (numbers(own[column]) for column in ("mean", "low", "high"))
-    x, n = tuple(own["fraction"].tolist()), tuple(int(n) for n in own["n"])
-    return Series(estimator, by_name[estimator], x, mean, low, high, n, reference=estimator == BASELINE)
+    x = tuple(own["fraction"].tolist())
+    return Series(estimator, by_name[estimator], x, mean, low, high, reference=estimator == BASELINE)
 
 
 def _limits(view: StudyView, series: Sequence[Series], chance: float | None) -> Limits:
@@ -292,5 +292,5 @@ def curve_series(curves: Curves, by_name: Styles, within: Limits = (-np.inf, np.
             sides = (line.mean, line.mean - line.half, line.mean + line.half)
             y, low, high = (numbers(np.round(np.clip(side, *within), 5)) for side in sides)
             style = by_name.get(method) or styles([method])[method]
-            series.append(Series(method, style, x, y, low, high, tuple(line.n.tolist()), reference=method == BASELINE))
+            series.append(Series(method, style, x, y, low, high, reference=method == BASELINE))
     return tuple(series)
