@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from uproar.data import load, tasks
-from uproar.data.planted import Scene, glyph_shapes, textures
+from uproar.data.planted import Scene, glyph_shapes
 from uproar.errors import BadOption
 
 SCENES = [name for name in tasks if name.startswith("planted-")]
@@ -31,11 +31,6 @@ def halves(bright):
     return bright.tensor_split([bright.shape[2] // 2], dim=2)
 
 
-def parts(bright, cell):
-    left, right = large(glyph_shapes(4), cell).split(2)
-    return tuple(best_match(half, own) for half, own in zip(halves(bright), (left, right), strict=True))
-
-
 def large(shapes, cell):
     return shapes.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
 
@@ -51,9 +46,6 @@ OBSERVERS = {
     "planted-fixed": lambda bright, cell: best_match(bright, large(glyph_shapes(4), cell)),
     "planted-place": lambda bright, cell: quarter(bright),
     "planted-redundant": lambda bright, cell: best_match(bright, large(glyph_shapes(8)[:4], cell)),
-    "planted-conjunction": lambda bright, cell: sum(parts(bright, cell)).eq(0).long(),
-    "planted-absence": lambda bright, cell: 1 - bright.flatten(1).any(1).long(),
-    "planted-texture": lambda bright, cell: best_match(bright, large(textures(), cell)),
 }
 
 
@@ -113,12 +105,6 @@ def test_each_of_two_redundant_cues_suffices():
         assert accuracy(best_match(half, shapes), task.labels) == 1
 
 
-def test_one_part_of_a_conjunction_is_right_in_three_of_four():
-    conjunction = load("planted-conjunction(train=20, test=2000)").test
-    for part in parts(bright_pixels(conjunction.images), 1):
-        assert accuracy(1 - part, conjunction.labels) == pytest.approx(0.75, abs=0.04)
-
-
 def test_class_by_place_has_an_empty_class_and_one_shape():
     split = load("planted-place(train=20, test=100)").test
     sizes = split.masks.sum((1, 2))
@@ -127,25 +113,8 @@ def test_class_by_place_has_an_empty_class_and_one_shape():
     assert not split.truth(slice(None))[split.labels == 0].any()
 
 
-def test_the_brightness_of_a_texture_tells_nothing():
-    split = load("planted-texture(train=20, test=400)").test
-    patch = (bright_pixels(split.images) & split.masks).sum((1, 2))
-    assert bool((patch == 32).all()), "half of each patch is bright, whatever its class"
-    whole = bright_pixels(split.images).float().mean((1, 2))
-    assert whole.mean() == pytest.approx(0.5, abs=0.01)
-
-
-def test_the_missing_glyph_of_an_absence_leaves_no_trace():
-    split = load("planted-absence(train=20, test=100)").test
-    seen = bright_pixels(split.images) & split.masks
-    assert torch.equal(seen.sum((1, 2)), torch.where(split.labels == 1, 0, 9))
-    assert bool((split.masks == split.masks[0]).all())
-    others = (bright_pixels(split.images) & ~split.masks).sum((1, 2))
-    assert set(others.tolist()) == {0, 9, 18, 27}
-
-
 def test_a_seed_gives_other_images_of_the_same_kind():
-    one, same, other = (load(f"planted-conjunction(train=8, test=8, seed={seed})").fingerprint for seed in (0, 0, 1))
+    one, same, other = (load(f"planted-place(train=8, test=8, seed={seed})").fingerprint for seed in (0, 0, 1))
     assert one == same != other
 
 
@@ -159,9 +128,9 @@ def test_noise_is_the_difficulty():
     ("text", "sentence"),
     [
         ("planted-fixed(size=12)", "size"),
-        ("planted-texture(channels=2)", "channels"),
+        ("planted-place(channels=2)", "channels"),
         ("planted-redundant(noise=1.5)", "noise"),
-        ("planted-conjunction(classes=4)", "takes no option 'classes'"),
+        ("planted-place(classes=4)", "takes no option 'classes'"),
     ],
 )
 def test_impossible_options_are_refused(text, sentence):

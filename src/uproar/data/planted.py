@@ -181,61 +181,6 @@ def glyph_shapes(classes: int) -> Tensor:
     return torch.stack(shapes).view(classes, GLYPH, GLYPH)
 
 
-# made-up tasks whose class is a function of parts: both must be there, one must be missing
-# Each part is one of two shapes, as bright and as large, so that no brightness tells anything. The evidence is both
-# parts in every image: the class is a function of the two, and what is left without them says nothing.
-
-
-@tasks.declare("planted-conjunction", images="made up: two glyphs on noise", truth="masks and boxes")
-@options_of(scene_of)
-def planted_conjunction(*, moving: bool = True, **options: Any) -> Task:
-    """Class 1 where two parts are both there; in class 0 one of them, left or right by chance, is another shape.
-
-    The parts stay in the middle of their halves unless they are `moving`.
-    """
-    scene = scene_of(**options)
-    half = scene.size // 2
-    left, right = scene.enlarge(glyph_shapes(4)).split(2)
-
-    def place(canvas: Canvas, purpose: str, columns: tuple[int, int]) -> Tensor:
-        if moving:
-            return canvas.corners_in(purpose, columns)
-        middle = torch.tensor([scene.size - scene.glyph, sum(columns) - scene.glyph]) // 2
-        return middle.repeat(len(canvas), 1)
-
-    def paint(canvas: Canvas) -> Canvas:
-        complete, missing = canvas.labels == 1, canvas.choice("planted missing part", 2)
-        first, second = ((~complete & (missing == part)).long() for part in (0, 1))
-        canvas = canvas.planted(left[first], place(canvas, "planted left", (0, half)))
-        return canvas.planted(right[second], place(canvas, "planted right", (half, scene.size)))
-
-    return scene.task("planted-conjunction", ("not both", "both"), paint)
-
-
-@tasks.declare("planted-absence", images="made up: glyphs in the corners, on noise", truth="masks and boxes")
-@options_of(scene_of)
-def planted_absence(**options: Any) -> Task:
-    """Class 1 where the glyph in the upper left corner is missing; those in the other corners come and go by chance.
-
-    The evidence is the place of the glyph in both classes: in class 1 there is nothing but noise to be seen there.
-    """
-    scene = scene_of(**options)
-    glyph = scene.enlarge(glyph_shapes(1))
-
-    def paint(canvas: Canvas) -> Canvas:
-        everywhere = glyph.repeat(len(canvas), 1, 1)
-        here = torch.full((len(canvas), 2), scene.cell)
-        far = scene.size - scene.glyph - scene.cell
-        for number, corner in enumerate(((scene.cell, far), (far, scene.cell), (far, far))):
-            shown = canvas.choice(f"planted other corner {number}", 2).bool()
-            corners = torch.tensor([corner]).repeat(len(canvas), 1)
-            canvas = canvas.painted(everywhere & shown[:, None, None], corners)
-        present = everywhere & (canvas.labels == 0)[:, None, None]
-        return canvas.painted(present, here).marked(everywhere, here)
-
-    return scene.task("planted-absence", ("there", "missing"), paint)
-
-
 # made-up tasks whose evidence is a shape: at a fixed place, by its place, told twice
 
 
@@ -297,44 +242,6 @@ def planted_redundant(*, classes: Classes = 4, **options: Any) -> Task:
         return canvas.planted(left[canvas.labels], first).planted(right[canvas.labels], second)
 
     return scene.task("planted-redundant", [f"glyphs {i}" for i in range(classes)], paint)
-
-
-# a made-up task whose evidence is a texture among dots
-
-
-_PATCH = 8
-"""Cells of the side of a textured patch."""
-TEXTURES = ("rows", "columns", "squares", "diagonals")
-
-
-def textures() -> Tensor:
-    """Four patterns of 8×8 cells, half of them bright, (4, 8, 8) bool; stripes and squares are two cells wide."""
-    row, column = torch.arange(_PATCH)[:, None], torch.arange(_PATCH)[None, :]
-    rows, columns = row // 2 % 2 + 0 * column, column // 2 % 2 + 0 * row
-    return torch.stack([rows, columns, rows ^ columns, (row + column) // 2 % 2]).bool()
-
-
-@tasks.declare("planted-texture", images="made up: a textured patch among random dots", truth="masks and boxes")
-@options_of(scene_of, train=2048)
-def planted_texture(**options: Any) -> Task:
-    """Bright dots everywhere, half of all cells; in a patch of 8×8 cells they form the texture that tells the class.
-
-    No brightness tells anything, only how the dots of the patch lie; the patch moves.
-    """
-    scene = scene_of(**options)
-    patterns = scene.enlarge(textures())
-    patch = _PATCH * scene.cell
-
-    def paint(canvas: Canvas) -> Canvas:
-        cells = -(-scene.size // scene.cell)
-        dots = scene.enlarge(canvas.draws.uniform("planted dots", cells, cells) < 0.5)[:, : scene.size, : scene.size]
-        corners = (canvas.draws.uniform("planted patch", 2) * (scene.size - patch + 1)).long()
-        square = torch.ones(len(canvas), patch, patch, dtype=torch.bool)
-        canvas = canvas.marked(square, corners)
-        canvas = replace(canvas, bright=dots & ~canvas.evidence)
-        return canvas.painted(patterns[canvas.labels], corners)
-
-    return scene.task("planted-texture", TEXTURES, paint)
 
 
 # images of parts at fixed places for networks whose weights are set by hand: which parts each uses is known exactly
