@@ -91,7 +91,9 @@ def print_verdicts(results: Run) -> None:
 def print_metric_tables(scores: Scores, where: str = "") -> None:
     """A table per metric: every method, best first; values of methods that are not ranked in brackets."""
     from uproar.results.board import card_words
+    from uproar.results.scores import metric_labels
 
+    labels = metric_labels(scores.table["metric"])
     failed = {metric for metric, control in scores.negative_controls.items() if control.state == "failed"}
     for metric, group in scores.table.groupby("metric", sort=False):
         higher = bool(group["higher_is_better"].iloc[0])
@@ -99,7 +101,8 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
         trust = UNRELIABLE if metric in failed else f"; τ {known}" * bool(known)
         shared = group["note"].iloc[0] if group["note"].nunique() == 1 else None
         columns = ("method", ">value", ">95 % CI", ">images", ">undefined", *(("note",) if shared is None else ()))
-        shown = table(f"{metric}{where} ({'higher' if higher else 'lower'} is better{trust})", *columns)
+        label = labels[str(metric)]
+        shown = table(f"{label}{where} ({'higher' if higher else 'lower'} is better{trust})", *columns)
         for row in group.sort_values(["ranked", "value"], ascending=[False, not higher]).itertuples():
             value = number_text(row.value, "{:.3f}")
             shown.add_row(
@@ -112,7 +115,7 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
             )
         output.print(shown)
         if shared:
-            output.print(escape(f"{metric}: {shared}."), style="dim", soft_wrap=True, highlight=False)
+            output.print(escape(f"{label}: {shared}."), style="dim", soft_wrap=True, highlight=False)
 
 
 def undefined_share(images: int, undefined: int) -> str:

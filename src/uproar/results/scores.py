@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,21 @@ def with_rank(row: Mapping[str, Any]) -> dict[str, Any]:
 COMPARISON_COLUMNS = {"metric": "as asked for", **PAIR_COLUMNS}
 """The columns of `Scores.comparisons`. Where `uproar choose` planned several analyses, the column `analyses` says how
 many, and `p_holm` is also multiplied by their number."""
+
+
+def metric_labels(names: Iterable[str]) -> dict[str, str]:
+    """By metric: its name, with those options that distinguish it where two have the same name.
+
+    >>> list(metric_labels(["road(by=probability)", "deletion(steps=8)", "deletion(steps=9)"]).values())
+    ['road', 'deletion(steps=8)', 'deletion(steps=9)']
+    """
+    calls = {str(name): parse(str(name)) for name in names}
+    labels = {}
+    for name, call in calls.items():
+        others = [other for other in calls.values() if other.name == call.name and other != call]
+        own = [pair for pair in call.options if any(pair not in other.options for other in others)]
+        labels[name] = str(Call(call.name, (), tuple(own)))
+    return labels
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,8 @@ class Chooser:
         for number, planned in enumerate(counts):
             n = planned if number == 0 else self._images_in_time(chains, done, planned)
             if n < min(planned, 1.5 * done):
-                self.notices.append(f"Stopped after {done} of {images} images: the time for more was over.")
+                more = "a larger budget continues from here"
+                self.notices.append(f"Stopped after {done} of {images} images: the time was over ({more}).")
                 break
             result, done = self._round(n, chains, metrics, len(counts)), n
             stable = before is not None and bool(before.recommended) and _same(before, result.answer)
@@ -366,7 +367,7 @@ class Chooser:
         for chain in methods:
             # each check is one more map of every image
             expected = len(CHECKS) * len(part.x) * self.seconds[chain.name]
-            if self.budget is not None and expected > self.budget - self.spent:
+            if self.budget is not None and expected > 0.95 * self.budget - self.spent:
                 unchecked.append(chain.name)
                 continue
             self.tell(f"checking {chain.name}", math.nan if self.budget is None else self.budget - self.spent)
