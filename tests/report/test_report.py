@@ -173,7 +173,7 @@ def test_page_markdown_latex_and_csv_tell_the_same_numbers(written, plain_case, 
     }
     shown["latex"] = shown["latex"].replace("$-$", "−")
     for row in verdicts[verdicts["protocol"] == "roar"].to_dict("records"):
-        advantage = with_interval(row["advantage"], row["low"], row["high"], "points")
+        advantage = with_interval(row["advantage"], row["low"], row["high"], in_points=True)
         for place, text in shown.items():
             line = next(line for line in text.splitlines() if advantage in line)
             assert place == "page" or row["estimator"] in line

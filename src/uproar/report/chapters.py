@@ -170,7 +170,7 @@ class Measured:
         if rows.empty:
             return NOTHING
         value, low, high = rows.iloc[0][["value", "low", "high"]]
-        text = with_interval(value, low, high, "points" if self.points else "score")
+        text = with_interval(value, low, high, self.points)
         text = f"({text})" if name in self.unranked and text != NOTHING else text
         standing = self.evidence.standings.get(name) if self.evidence is not None else None
         return f"{'▲ ' * bool(standing and standing.better)}{text}{self.notes.get(name, '')}"

@@ -41,17 +41,6 @@ def points(value: float | None, signed: bool = True) -> str:
     return ("+" if value > 0 else "−") + size
 
 
-def p_value(value: float | None) -> str:
-    """A probability; tiny ones as a bound.
-
-    >>> p_value(0.0321), p_value(1e-9), p_value(1.0), p_value(float("nan"))
-    ('0.032', '< 0.001', '1', '–')
-    """
-    if value is None or not known(value):
-        return NOTHING
-    return "< 0.001" if value < 0.001 else f"{value:.2g}"
-
-
 def number(value: float | None, digits: int = 3) -> str:
     """A plain number with so many significant digits, no exponent for everyday sizes.
 
@@ -65,26 +54,26 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
-def score(value: float | None, sign: str = "") -> str:
-    """A score: three decimals for everyday sizes, a real minus sign; `sign` stands before what is not negative.
+def score(value: float | None) -> str:
+    """A score: three decimals for everyday sizes, a real minus sign.
 
-    >>> score(0.46), score(-0.0213), score(12345.6), score(0.00012, "+"), score(None)
-    ('0.460', '−0.021', '12346', '+0.00012', '–')
+    >>> score(0.46), score(-0.0213), score(12345.6), score(0.00012), score(None)
+    ('0.460', '−0.021', '12346', '0.00012', '–')
     """
     if value is None or not known(value):
         return NOTHING
     size = abs(value)
     text = f"{size:.3f}" if 0.001 <= size < 100 or size == 0 else number(size, 2)
-    return f"−{text}" if value < 0 else f"{sign}{text}"
+    return f"−{text}" if value < 0 else text
 
 
-def with_interval(value: float | None, low: float | None, high: float | None, form: str = "score") -> str:
-    """A number and its interval: a `score`, a signed `difference` of scores, or `points`.
+def with_interval(value: float | None, low: float | None, high: float | None, in_points: bool = False) -> str:
+    """A number and its interval: a score, or a difference of accuracies in points.
 
-    >>> with_interval(0.5, 0.4, 0.6), with_interval(-0.01, -0.02, 0.0, "points"), with_interval(1.0, None, None)
+    >>> with_interval(0.5, 0.4, 0.6), with_interval(-0.01, -0.02, 0.0, True), with_interval(1.0, None, None)
     ('0.500 [0.400, 0.600]', '−1.0 [−2.0, 0.0]', '1.000')
     """
-    shown = [points(v) if form == "points" else score(v, "+" * (form == "difference")) for v in (value, low, high)]
+    shown = [points(v) if in_points else score(v) for v in (value, low, high)]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]" if NOTHING not in shown else shown[0]
 
 
