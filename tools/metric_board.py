@@ -24,7 +24,7 @@ import torch
 
 from uproar.metrics.registry import read_metric
 from uproar.report.metric_board import board_figure, board_json, board_page
-from uproar.results.board import BOARD, COLUMNS, PARTS, board_table
+from uproar.results.board import BOARD, COLUMNS, PARTS, agreement, board_table
 from uproar.study.board import Network, board, networks
 from uproar.study.choose import FINE_TUNED, REACHES, filled_metrics
 
@@ -55,19 +55,27 @@ ASKED = (
 )
 """The metrics with the settings in which they are used: those of studies, the defaults of `score`, those of `choose`;
 others at their defaults, or more cheaply where those cost too much."""
-COMBINED = {
-    "agreement of insertion, deletion, road": ("insertion", "deletion", "road"),
-    "agreement of insertion, deletion, road, idsds": ("insertion", "deletion", "road", "idsds"),
-    "agreement of insertion, road_lerf": ("insertion", "road_lerf"),
-}
-"""Mean ranks of several metrics that need no training."""
+TOGETHER = (
+    ("insertion", "deletion"),
+    ("insertion", "deletion", "road"),
+    ("insertion", "deletion", "idsds"),
+    *(tuple(filled_metrics(reach)) for reach in REACHES),
+)
+"""Metrics that need no retraining and decide together, by the mean rank of a map."""
 
 
 def rows_of_network(network: Network, asked: tuple[str, ...]) -> tuple[list[dict[str, Any]], list[str], float]:
     """The rows of one network, what could not be measured, and the processor seconds of this process."""
     torch.set_num_threads(1)
     problems: list[str] = []
-    table = board(asked, [network], Path("runs/board/store"), SEEDS, problems.append, combined=COMBINED)
+    table = board(
+        asked,
+        [network],
+        Path("runs/board/store"),
+        SEEDS,
+        problems.append,
+        combined={agreement(names): names for names in TOGETHER},
+    )
     print(network.name, file=sys.stderr, flush=True)
     return table.to_dict("records"), problems, sum(os.times()[:2])
 

@@ -11,6 +11,7 @@ import pytest
 import scipy.stats
 
 from uproar.errors import BadInput
+from uproar.results import answer as answer_module
 from uproar.results import evidence as evidence_module
 from uproar.results.answer import Answer, Cost
 from uproar.results.board import COLUMNS, PARTS, Card, card_of
@@ -59,6 +60,7 @@ def board(monkeypatch):
         return Card(name, pd.DataFrame(rows, columns=[*COLUMNS])) if name in known else None
 
     monkeypatch.setattr(evidence_module, "card_of", card)
+    monkeypatch.setattr(answer_module, "card_of", card)
     return known
 
 
@@ -88,12 +90,12 @@ def test_a_metric_that_the_board_trusts_decides_before_one_that_it_does_not(boar
     details = "".join(answered(*pair).details)
     assert "insertion: 0.40 by whole order, 0.40 by top k, not trusted; deletion: 0.95 by whole order" in details
     board |= {"deletion": 0.42}
-    assert answered(*pair).lines[-1] == (
+    assert answered(pair[0]).lines[-1] == (
         "Caveat: On 2 networks whose use of the input is known, insertion put 70% of the pairs of methods in the right "
         "order (whole order; 70% by the top pixels; chance: 50%)."
     )
     board.clear()
-    assert answered(*pair).lines[-1].endswith("with these settings orders methods has not been measured.")
+    assert answered(*pair).lines[-1].endswith("by insertion and deletion with these settings has not been measured.")
 
 
 def test_a_metric_inherits_no_trust_from_other_settings_of_its_name():

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from uproar.results.board import agreement, card_of
 from uproar.results.evidence import Evidence, Question, checked, facts_of
 from uproar.results.finding import Flag, FlagKind
 from uproar.results.html import block
@@ -364,9 +365,11 @@ def caveat_of(answer: Answer) -> str:
             return f"Caveat: {words.format(quoted(flagged))}."
     if any(metric.trusted for metric in answer.choice.deciding):
         return ""
-    if first.board is None:
-        return f"Caveat: how well {first.label} with these settings orders methods has not been measured."
-    return f"Caveat: {first.board.believe(first.label)}"
+    deciding, label = answer.choice.deciding, series([metric.label for metric in answer.choice.deciding])
+    card = first.board if len(deciding) == 1 else card_of(agreement([metric.name for metric in deciding]))
+    if card is None:
+        return f"Caveat: how well methods are ordered by {label} with these settings has not been measured."
+    return f"Caveat: {card.believe(label)}"
 
 
 def details_of(answer: Answer) -> tuple[str, ...]:

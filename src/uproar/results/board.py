@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,6 +111,11 @@ class Card:
         """The numbers beside its scores: "0.62 by whole order, 0.71 by top k, not trusted"."""
         numbers = f"{self.tau('order').value:.2f} by whole order, {self.tau('top').value:.2f} by top k"
         return f"{numbers}, {'trusted' if self.trusted else 'not trusted'}".replace("-", "−")
+
+
+def agreement(metrics: Sequence[str]) -> str:
+    """What the board calls the mean rank of a map under several metrics that decide together."""
+    return f"mean rank by {', '.join(metrics)}"
 
 
 @functools.cache
