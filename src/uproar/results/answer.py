@@ -99,16 +99,17 @@ def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
     if not deciding:
         return Choice((), tuple(names))
 
-    def mean_rank(name: str) -> float:
-        ranks = [metric.methods.index(name) if name in metric.methods else len(names) for metric in deciding]
-        return float(np.mean(ranks))
-
-    def qualifies(name: str) -> bool:
-        standings = [metric.standings[name] for metric in deciding if name in metric.standings]
-        return any(one.better for one in standings) and not any(one.lead.high < 0 for one in standings)
-
-    methods = tuple(sorted(names, key=mean_rank))
-    qualified = tuple(name for name in methods if qualifies(name))
+    ranks = {
+        name: np.mean([metric.methods.index(name) if name in metric.methods else len(names) for metric in deciding])
+        for name in names
+    }
+    methods = tuple(sorted(names, key=lambda name: ranks[name]))
+    standings = {name: [metric.standings[name] for metric in deciding if name in metric.standings] for name in names}
+    qualified = tuple(
+        name
+        for name in methods
+        if any(one.better for one in standings[name]) and not any(one.lead.high < 0 for one in standings[name])
+    )
     decided = Choice(deciding, methods, qualified)
     best = [name for name in qualified if not decided.better(qualified[0], name)]
     best.sort(key=lambda name: costs[name].passes if name in costs else np.inf)
