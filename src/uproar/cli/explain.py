@@ -149,8 +149,9 @@ def explained(
     with assuming_output(kind):
         layers = {name: ", ".join(each) for name, each in chosen_layers(subject.model, subject.x, chains).items()}
     if out is not None:
-        classes = () if images.setting is None else images.setting.data.task.classes
-        predictions = predictions_of(outputs[:SHOWN], subject.target.numpy()[:SHOWN], kind, classes)
+        classes = images.names if images.setting is None else images.setting.data.task.classes
+        whole = images.folders if len(images.folders) == outputs.shape[1] else ()
+        predictions = predictions_of(outputs[:SHOWN], subject.target.numpy()[:SHOWN], kind, classes or whole)
         captions = [f"{title}\n{each.words}" for title, each in zip(images.titles, predictions, strict=False)]
         few = {name: a[:SHOWN].numpy() for name, a in maps.items()}
         write_map_sheet(out, subject.x[:SHOWN].numpy(), few, captions, quality, layers)

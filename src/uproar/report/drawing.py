@@ -499,6 +499,13 @@ def map_colours(values: np.ndarray) -> np.ndarray:
     return colours
 
 
+def overlaid(values: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """A map in [-1, 1] over its picture (bytes) in pale grey, which shows where the map is near zero."""
+    strength = np.sqrt(np.clip(np.abs(np.nan_to_num(values)), 0, 1))[..., None]
+    grey = 0.6 * as_colours(image).mean(2, keepdims=True) + 0.4 * 255
+    return np.asarray(np.round(strength * map_colours(0.8 * np.sign(values)) + (1 - strength) * grey), dtype=np.uint8)
+
+
 def scaled_map(values: np.ndarray) -> np.ndarray:
     """A map divided by its own largest size."""
     largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)

@@ -1,4 +1,4 @@
-"""Maps beside their images: one row per image, one column per estimator, as PNG or SVG."""
+"""Maps beside their images: one row per image, one column per estimator, over the picture in grey, as PNG or SVG."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ def _drawn(
     layers: Mapping[str, str] | None = None,
 ) -> bytes:
     require_libraries("A picture of maps")
-    from uproar.report.drawing import as_bytes, draw, map_colours, scaled_map  # plots load slowly
+    from uproar.report.drawing import as_bytes, draw, overlaid, scaled_map  # plots load slowly
 
     rows = tuple(
         PictureRow(
             title.replace("\n", ", "),
-            tuple(Tile(map_colours(scaled_map(own[place]))) for own in maps.values()),
+            tuple(Tile(overlaid(scaled_map(own[place]), as_bytes(images[place]))) for own in maps.values()),
             image=as_bytes(images[place]),
         )
         for place, title in enumerate(titles)
