@@ -19,6 +19,8 @@ SMALLER = {
     '"seeds": 5': '"seeds": 2',
     "slice(0, 64)": "slice(0, 12)",
     "labels[:64]": "labels[:12]",
+    "slice(0, 256)": "slice(0, 12)",
+    "labels[:256]": "labels[:12]",
     "slice(0, 800)": "slice(0, 80)",
     "labels[:800]": "labels[:80]",
     "range(120)": "range(20)",

@@ -112,4 +112,4 @@ def test_pages_are_short():
     assert len(changes.read_text(encoding="utf-8").partition("\n## 0.1.0")[0].splitlines()) <= 45
     assert max(words.values()) <= 2500
     assert sum(count for page, count in words.items() if "docs" in page.parts) <= 35_000
-    assert sum(count for page, count in words.items() if "results" in page.parts) <= 15_000
+    assert sum(count for page, count in words.items() if "results" in page.parts) <= 8_000
