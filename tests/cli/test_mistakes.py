@@ -206,7 +206,7 @@ def test_a_mistake_is_one_sentence_before_any_work(line, said, files, monkeypatc
     def work(*args, **options):
         raise AssertionError("work was begun before the mistake was found")
 
-    for begun in ("run._drive", "base_models.fit", "subjects.stored_maps"):
+    for begun in ("run._drive", "steps.fit", "subjects.stored_maps"):
         monkeypatch.setattr(f"uproar.study.{begun}", work)
     monkeypatch.chdir(files)
     monkeypatch.setenv("UPROAR_DATA", "no-data")

@@ -58,16 +58,17 @@ class Network:
     def check(self, limit: int, target: str | None) -> None:
         """Refuse options that cannot be meant, before anything is imported or read."""
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # two threads on a busy machine take six times as long as one
-        for name, value in (("--size", self.size), ("--limit", limit)):
+        classes = int(self.classes) if self.classes is not None and self.classes.isdigit() else None
+        for name, value in (("--size", self.size), ("--classes", classes), ("--limit", limit)):
             if value is not None and value < 1:
                 raise BadInput(f"{name} must be at least 1, not {value}.")
         if self.size is not None and self.images is None:
             there = f"a task has an option: folder(root=…, size={self.size})"
             raise BadInput(f"--size scales pictures given as IMAGES; {there}.")
-        own = {"--classes": self.classes, "--normalise": self.normalise, "--labels": self.labels}
+        own = {"--classes": self.classes, "--normalise": self.normalise}
         given = next((name for name, value in own.items() if value is not None), "")
         if given and self.images is None:
-            raise BadInput(f"{given} goes with images of your own: a task knows its classes, labels and colours.")
+            raise BadInput(f"{given} goes with images of your own: a task knows its classes and colours.")
         if self.answers not in OUTPUTS:
             raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {self.answers!r}.")
         if target not in (None, "predicted", "label") and not target.isdigit():
@@ -89,14 +90,14 @@ class Network:
             table = self.labels if self.labels is not None and self.labels.endswith(".csv") else None
             own: dict[str, Any] = {"train": train, "mixed": lot, "normalise": self.normalise, "table": table}
             chosen = images_of_files(self.images, *network, self.classes_given(), limit, self.size, **own)
-            if self.labels is not None and table is None:
-                chosen = replace(chosen, labels=read_labels(self.labels, chosen), folders=())
+        if self.labels is not None and not self.labels.endswith(".csv"):
+            chosen = replace(chosen, labels=read_labels(self.labels, chosen), folders=())
         note(*chosen.notes)
         return chosen
 
     def classes_given(self) -> int | list[str] | None:
         """The number of classes, or their names, of a file with a line for each or of a list."""
-        if self.classes is None or (self.classes.isdigit() and int(self.classes) > 0):
+        if self.classes is None or self.classes.isdigit():
             return None if self.classes is None else int(self.classes)
         if "," in self.classes:
             return [name.strip() for name in self.classes.split(",")]
