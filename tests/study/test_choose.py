@@ -299,7 +299,7 @@ def test_an_answer_is_drawn_saved_and_shown_in_a_notebook(images, tmp_path):
     assert str(answer) == "\n".join(answer.lines) and 1 <= len(answer.lines) <= 4
     assert answer.save(tmp_path).is_file()
     assert [text.get_text() for text in answer.plot().get_yticklabels()]
-    assert {line.get_label() for line in answer.plot_curves("road").lines} >= {"sq(grad)", "centre (baseline)"}
+    assert {line.get_label() for line in answer.plot_curves("deletion").lines} >= {"sq(grad)", "centre (baseline)"}
     html = answer._repr_html_()
     assert "data:image/png" in html and "<table" in html
 

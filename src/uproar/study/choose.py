@@ -3,10 +3,11 @@
     answer = uproar.choose(model, images)                 # .sentence, .table, .recommended
     answer = uproar.choose(model, images, labels, train=train, train_labels=train_labels, budget="10m")
 
-Without training images the metrics are `road` and `road_lerf`: the most important pixels are filled first, or the least
-important ones, and only up to the share of random pixels that this network bears to lose (`in_domain_share`). With
-labelled training images fine-tuned copies of the network take part (F-Fidelity, IDSDS). Two checks flag
-methods: maps that stay the same for a network with fresh weights, and maps that noise nobody sees changes.
+Without training images the metrics are `insertion` and `deletion`, which together order methods best on the board
+(docs/board.md). A network that does not bear that random pixels get the mean colour (`in_domain_share`) is asked by
+`road` and `road_lerf`, which fill pixels from their neighbours, and only as far as the network bears that. With
+labelled training images fine-tuned copies of the network take part (F-Fidelity, IDSDS). Two checks flag methods: maps
+that stay the same for a network with fresh weights, and maps that noise nobody sees changes.
 
 The images come in rounds of 64, 256 and all of them, until the answer stays the same, or the next round would not fit
 into the budget at the pace of the last one. Several analyses err more often than one: each planned one spends an equal
@@ -81,6 +82,8 @@ POINTS = 3
 points: on 100 pictures t values of ROAD with 3 points are 10 % below those with 17, for an eighth of the time."""
 PICKED_BY = "road_gap(by=probability, fractions=[0, 0.15, 0.3])"
 """The metric by which the best of many variants is picked."""
+FILLED = ("insertion(steps=16)", "deletion(steps=16)")
+"""The metrics that need no training: those that together order methods best on the board."""
 FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
 """Metrics for which a copy of the network is fine-tuned."""
 
@@ -256,19 +259,23 @@ class Chooser:
     def _metrics(self) -> list[str]:
         """The metrics that decide: filled images as far as the network bears them, fine-tuned copies where it can."""
         self.tell("measuring robustness to replaced pixels", self.left)
-        shares = ", ".join(map(str, REACH))
-        few, random = images_between(self.subject, 0, min(CHECKED, len(self.subject.x))), [read_chain(BASELINE)]
-        metric = f"road(by=probability, fractions=[{shares}])"
-        (curves,) = self._scored(few, stored_maps(few, random, self.store), random, [metric]).curves.values()
-        mean = np.asarray(curves.lines[BASELINE].mean, dtype=float)
-        reach = in_domain_share(list(zip(curves.fractions.tolist(), mean.tolist(), strict=True)))
+        if self._reach(FILLED[1]) >= IN_DOMAIN:
+            return [*FILLED, *self._fine_tuned_metrics()]
+        reach = self._reach(f"road(by=probability, fractions=[{', '.join(map(str, REACH))}])")
         if reach < IN_DOMAIN:
             self.notices.append(
                 f"The network's accuracy is not kept when {100 * reach:.0f} % of the pixels are replaced at random: "
                 "what it predicts for changed images says little of any map."
             )
         last = max(level for level in REACHES if level <= max(reach, IN_DOMAIN))
-        return [*filled_metrics(last), *self._fine_tuned_metrics()]
+        return [*neighbour_metrics(last), *self._fine_tuned_metrics()]
+
+    def _reach(self, metric: str) -> float:
+        """The share of random pixels that the network bears to lose as a metric fills them."""
+        few, random = images_between(self.subject, 0, min(CHECKED, len(self.subject.x))), [read_chain(BASELINE)]
+        (curves,) = self._scored(few, stored_maps(few, random, self.store), random, [metric]).curves.values()
+        mean = np.asarray(curves.lines[BASELINE].mean, dtype=float)
+        return in_domain_share(list(zip(curves.fractions.tolist(), mean.tolist(), strict=True)))
 
     def _fine_tuned_metrics(self) -> list[str]:
         """The metrics whose copies of the network are fine-tuned in half of the time that is left."""
@@ -635,8 +642,8 @@ def _fine_tuner(train: Split, mean: Tensor, seed: int) -> Any:
     return lambda model: FineTunedCopies(model, changed_images(train), train.labels, mean, seed, kept)
 
 
-def filled_metrics(last: float) -> list[str]:
-    """The metrics that need no training, up to a share of the pixels."""
+def neighbour_metrics(last: float) -> list[str]:
+    """The metrics that fill pixels from their neighbours, up to a share of the pixels."""
     fractions = ", ".join(f"{share:.3g}" for share in np.linspace(0, last, POINTS))
     return [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
 
