@@ -48,7 +48,7 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.S | re.M)
 
 
-ALL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ALL = [ROOT / "README.md", ROOT / "src/uproar/for-assistants.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN = [page for page in ALL if blocks(page) and page.stem not in FILES]
 
 
@@ -106,6 +106,7 @@ def _as_before():
 
 
 @pytest.mark.filterwarnings("ignore:The tables are written as CSV")
+@pytest.mark.filterwarnings("ignore:mean= was not given")
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_the_python_of_a_page_runs(page, place, names, tmp_path, monkeypatch):
     folder = shutil.copytree(place, tmp_path / "place")

@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "uproar"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    SOURCES / "for-assistants.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 GENERATED = ("reference", "notebooks", "project")
 """Folders of docs that the build makes."""
 WRITTEN = [page for page in PAGES if page.relative_to(ROOT).parts[1:2] not in [(name,) for name in GENERATED]]
