@@ -94,7 +94,7 @@ def test_maps_are_shown_as_a_picture_and_saved(tmp_path):
     sheet = uproar.show(images, maps, limit=2)
     assert len(sheet.images) == len(sheet.titles) == 2
     assert sheet._repr_png_().startswith(b"\x89PNG")
-    assert sheet.save(tmp_path / "maps.html").read_bytes().startswith(b"<!doctype html>")
+    assert sheet.save(tmp_path / "maps.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(BadShape, match=r"Maps 'map' of shape \(3, 7, 8\) do not fit images"):
         uproar.show(images, np.zeros((3, 7, 8)))
     with pytest.raises(BadShape, match="3 images and 1 titles"):

@@ -1,1 +1,1 @@
-"""Results of studies and scores: tables, one view per task and model, findings of audits, judgements of claims."""
+"""Results of studies and scores: tables, one view per task and model, findings of audits, outcomes of claims."""
