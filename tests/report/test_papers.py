@@ -73,7 +73,7 @@ def test_pictures_are_in_the_paper_s_order_and_the_best_is_of_those_shown(hooker
     assert [row.label for row in roar.plots[0].rows] == ["random", "Grad", "SG-SQ-Grad", "IG"]
     assert [row.label for row in roar.plots[0].rows if row.tiles[1].best] == ["SG-SQ-Grad"]
     assert [row.label for row in kar.plots[0].rows if row.tiles[1].best] == ["Grad"]
-    assert "60.0\u00a0% where IG" in kar.title
+    assert kar.title.startswith("One image under KAR")
     turned = result["examples"].figure.plots[0]
     assert turned.heads == ("Grad", "SG-SQ-Grad", "IG")
     assert turned.rows[1].tiles == tuple(row.tiles[1] for row in roar.plots[0].rows[1:])

@@ -168,28 +168,12 @@ def pictures(
         raise NotApplicable("fewer than two of its estimators have pictures")
     higher = source.evidence.results.protocols[protocol].higher_is_better
     shown = replace(plot, rows=with_best(kept, higher=higher))
-    title = _pictures_title(shown)
+    title = f"One image under {protocol.upper()}, with the accuracy of networks trained on such images"
     if across == "estimators":
         columns = zip(*(row.tiles for row in shown.rows), strict=True)
         turned = tuple(PictureRow(head, tiles) for head, tiles in zip(shown.heads, columns, strict=True))
         shown = replace(shown, heads=tuple(row.label for row in shown.rows), rows=turned, x_label="")
     return PaperFigure(name, title, figure.reading, replace(figure, plots=(shown,)))
-
-
-def _pictures_title(plot: Pictures) -> str:
-    """Where the accuracies of the rows differ most, and between which of them."""
-    best = (0.0, "What the networks saw")
-    for column, head in enumerate(plot.heads):
-        reached = {row.label: row.tiles[column].value for row in plot.rows}
-        known = {name: value for name, value in reached.items() if value is not None}
-        if len(known) > 1:
-            low, high = (f(known, key=lambda name: known[name]) for f in (min, max))
-            text = (
-                f"With {head}, networks reach {percent(known[low])} where {low} chooses the pixels "
-                f"and {percent(known[high])} where {high} does"
-            )
-            best = max(best, (known[high] - known[low], text))
-    return best[1]
 
 
 read_figures(PAPER, globals())

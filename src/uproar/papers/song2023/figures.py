@@ -111,82 +111,55 @@ def _filtered(names: Sequence[str]) -> list[str]:
     return sorted(there, key=lambda n: "grad_cam" in n)
 
 
-def _difference_tables(
-    accuracy: Callable[[str, float], float], names: Sequence[str], rates: Sequence[float]
-) -> tuple[tuple[HeatMap, ...], dict[str, list[float]]]:
-    """A table per rate: the plain accuracy, and what each filter changes; and all changes by filter."""
-    tables, changes = [], {how: [] for how in FILTERS}  # type: ignore[var-annotated]
-    rows = _filtered(names)
+Reached = dict[tuple[str, float], float]
+"""Mean accuracy by estimator, without options, and rate."""
+
+
+def differences(source: FigureSource, under: str) -> PaperFigure:
+    """What filters change under ROAR or ROAD, a table per rate: plain accuracy, and what each filter adds."""
+    reached = _under_roar(source) if under == ROAR else _under_road(source)
+    names, there = list(dict.fromkeys(n for n, _ in reached)), sorted({t for _, t in reached if t > 0})
+    rates, rows = [t for t in there if t in RATES] or there[:3], _filtered(names)
+    if not rows or not rates:
+        raise NotApplicable(f"no estimator has a filtered form under {under.upper()}")
+    tables, changes = [], {how: list[float]() for how in FILTERS}
     for t in rates:
-        values, words = [], []
-        for name in rows:
-            before = accuracy(name, t)
-            gaps = {
-                how: accuracy(f"{how}({name})", t) - before if f"{how}({name})" in names else math.nan
-                for how in FILTERS
-            }
-            for how, gap in gaps.items():
+        gaps = [[reached.get((f"{how}({n})", t), math.nan) - reached[n, t] for how in FILTERS] for n in rows]
+        values = tuple((None, *map(number_or_none, row)) for row in gaps)
+        words = tuple((f"{100 * reached[n, t]:.1f}", *map(points, row)) for n, row in zip(rows, gaps, strict=True))
+        tables.append(HeatMap(f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), values, words, "changes"))
+        for name, row in zip(rows, gaps, strict=True):
+            for how, gap in zip(FILTERS, row, strict=True):
                 changes[how] += [gap] if known(gap) and "grad_cam" not in name else []
-            values.append((None, *(number_or_none(gap) for gap in gaps.values())))
-            words.append((f"{100 * before:.1f}", *(points(gap) for gap in gaps.values())))
-        tables.append(
-            HeatMap(
-                f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), tuple(values), tuple(words), "changes"
-            )
-        )
-    return tuple(tables), changes
-
-
-def _filters_title(changes: dict[str, list[float]], where: str) -> str:
     parts = [
         f"in {sum(gap < 0 for gap in gaps)} of {len(gaps)} cases with the {how} filter"
         for how, gaps in changes.items()
         if gaps
     ]
-    return f"Mean accuracy under {where} is lower with filtered maps {series(parts)}, Grad-CAM apart"
+    title = f"Mean accuracy under {under.upper()} is lower with filtered maps {series(parts)}, Grad-CAM apart"
+    reading = (
+        "Accuracy in percent without a filter, and what a filter adds, in points. Magenta: less accuracy, which the "
+        "benchmark counts as a better explanation; cyan: more."
+    )
+    return PaperFigure(f"{under}-differences", title, reading, Figure(tuple(tables)))
 
 
-_READING = (
-    "Accuracy in percent without a filter, and what a filter adds or takes, in points. Magenta: less accuracy, which "
-    "the benchmark counts as a better explanation; cyan: more."
-)
+def _under_roar(source: FigureSource) -> Reached:
+    names = dict.fromkeys(without_options(str(name)) for name in source.evidence.cells["estimator"].unique())
+    labels = {name: source.label(name, ROAR) for name in source.evidence.available(names, ROAR)}
+    rates = source.evidence.accuracy(ROAR, BASELINE).columns
+    return {(name, t): source.accuracy(ROAR, label, t) for name, label in labels.items() for t in rates}
 
 
-def roar_differences(source: FigureSource) -> PaperFigure:
-    """What filters change under ROAR."""
-    rates = [t for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0]
-    labels = {without_options(str(n)): str(n) for n in source.evidence.cells["estimator"].unique()}
-    label = {name: source.label(name, ROAR) for name in source.evidence.available(labels, ROAR)}
-
-    def accuracy(name: str, t: float) -> float:
-        return source.accuracy(ROAR, label[name], t)
-
-    return _differences(accuracy, list(label), rates, "roar", "ROAR")
-
-
-def road_differences(source: FigureSource) -> PaperFigure:
-    """What filters change under ROAD."""
+def _under_road(source: FigureSource) -> Reached:
     curves = source.curves.get(source.evidence.metric(ROAD))
     if curves is None:
         raise NotApplicable("the study has no curves of road")
-    reached = {
-        (without_options(s.label), t): math.nan if v is None else v
-        for s in curves.series
-        for t, v in zip(s.x, s.y, strict=True)
+    return {
+        (without_options(line.label), t): math.nan if value is None else value
+        for line in curves.series
+        for t, value in zip(line.x, line.y, strict=True)
     }
-    there = sorted({t for _, t in reached})
-    rates = [t for t in there if t in RATES] or there[:3]
-    names = list(dict.fromkeys(name for name, _ in reached))
-    return _differences(lambda name, t: reached[name, t], names, rates, "road", "ROAD")
-
-
-def _differences(
-    accuracy: Callable[[str, float], float], names: Sequence[str], rates: Sequence[float], name: str, where: str
-) -> PaperFigure:
-    tables, changes = _difference_tables(accuracy, names, rates)
-    if not tables or not tables[0].rows:
-        raise NotApplicable(f"no estimator has a filtered form under {where}")
-    return PaperFigure(f"{name}-differences", _filters_title(changes, where), _READING, Figure(tables))
 
 
 # Figures 6 to 10
