@@ -1,6 +1,6 @@
 """What a protocol is: the masks that images are changed with in training and test, what networks see, what is good.
 
-Everything that tells protocols apart is a fact of `Protocol` (`family`, `retrains`, `plain`, `direction`, `label`, …),
+What distinguishes protocols is a fact of `Protocol` (`family`, `retrains`, `plain`, `direction`, `label`, …),
 so that nobody has to read it out of a name.
 """
 

@@ -114,19 +114,19 @@ class Study(BaseModel):
     models: Names = ("cnn-small",)
     estimators: Names = DEMO_ESTIMATORS
     baselines: Names = MODEL_FREE
-    """Model-free rankings that evaluators and metrics judge beside the estimators, as a bar that methods must pass."""
+    """Model-free rankings that evaluators and metrics score beside the estimators, as a bar that methods must pass."""
     protocols: Names = ("evaluator", "evaluator:model", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
     """What is done with rankings; the evaluator is run first, whatever its place in the list."""
     evaluator_models: Names = ()
     """Architectures of the evaluators, which seeds take in turn; by default one other than the explained network's."""
     evaluator_images: Annotated[int, Field(ge=2)] = JUDGED
-    """Test images that evaluators judge at most, drawn at random where there are more."""
+    """Test images that evaluators score at most, drawn at random where there are more."""
     evaluator_fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = FRACTIONS
-    """Shares of the pixels that evaluators judge at; `fractions` are those of all other protocols."""
+    """Shares of the pixels that evaluators remove or keep; `fractions` are those of all other protocols."""
     metrics: Names = ()
     """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
     checks: Names = CHECKS
-    """Metrics that flag methods, of some test images; asked where an evaluator judges, unless `metrics` has them."""
+    """Metrics that flag methods, of some test images; run where an evaluator is, unless `metrics` has them."""
     audits: Names = ()
     """Questions about the benchmark itself, e.g. `blur`, `leakage`; each runs what it needs beside the study."""
     claims: Names = ()
@@ -291,7 +291,7 @@ class Study(BaseModel):
 
     @property
     def judged_chains(self) -> list[Chain]:
-        """What evaluators and metrics judge: the estimators and the baselines."""
+        """What evaluators and metrics score: the estimators and the baselines."""
         names = {chain.name for chain in self.chains}
         more = [read_chain(name, self.sign, self.channels) for name in self.baselines if name not in names]
         return [*self.chains, *more]

@@ -213,7 +213,7 @@ def cues(source: FigureSource) -> PaperFigure:
         for n in ("retrained", "original")
     ]
     title = (
-        f"A hole that gives the class away is worth {100 * gains[0]:+.0f} accuracy points to a retrained network and "
+        f"A hole that leaks the class is worth {100 * gains[0]:+.0f} accuracy points to a retrained network and "
         f"{100 * gains[1]:+.0f} to the original one; published: +28 and +5"
     ).replace("-", "−")
     return PaperFigure("cues", title, figure.reading, figure, _cue_table(source, rows))

@@ -166,7 +166,7 @@ def settings(source: FigureSource, kind: str) -> PaperFigure:
         title = f"{kind.capitalize()} by regions instead of pixels: {', '.join(moved)}"
     sparse, coarse = (", ".join(METHODS[n] for n in names) for names in (SPARSE, COARSE))
     reading = (
-        f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
+        f"Fill + unit removed or inserted. Probability of the class, mean over images, bands {LEVEL} interval. "
         f"Sparse maps: {sparse}; coarse: {coarse}."
     )
     return PaperFigure(f"{kind}-settings", title, reading, Figure(charts, 2))
