@@ -317,12 +317,14 @@ class Chooser:
             chains.remove(slowest)
             self._leave_out(slowest.name, self.seconds[slowest.name])
         needed = min(first, FEWEST) * self._per_image(chains)
-        if needed > self.left:
-            least = math.ceil(1.1 * (self.spent + needed) / SHARE)
-            raise BadInput(
-                f"Nothing can be said within {duration(self.budget)}: {min(first, FEWEST)} images take about "
-                f"{duration(needed)} here: give a budget of {least}s."
-            )
+        if self.budget is not None and needed > self.left:
+            takes = f"{min(first, FEWEST)} images take about {duration(needed)} here"
+            least = f"{math.ceil(1.1 * (self.spent + needed) / SHARE)}s"
+            if needed > self.budget:
+                raise BadInput(
+                    f"Nothing can be said within {duration(self.budget)}: {takes}: give a budget of {least}."
+                )
+            self.notices.append(f"The budget of {duration(self.budget)} was too short ({takes}): give {least} or more.")
         return max(min(first, FEWEST), math.floor(min(self.left / max(self._per_image(chains), 1e-9), first)))
 
     def _images_in_time(self, chains: Sequence[Chain], done: int, planned: int) -> int:
