@@ -45,7 +45,7 @@ def main() -> None:
             "recipe": {"epochs": given.epochs},
         }
         with tempfile.TemporaryDirectory() as folder:
-            images = uproar.run(study, store=folder, jobs=1).views[0].evaluator.per_image
+            images = uproar.run(study, store=folder, jobs=1).views[0].evaluators["label"].per_image
         images["score"] = (images["removing"] + images["keeping"]) / 2
         result = images.groupby(["estimator", "replicate"])["score"].mean().unstack()
         ordered = [kendalltau(result.loc[list(TRUTH), seed], np.arange(len(TRUTH))[::-1])[0] for seed in result]

@@ -103,7 +103,7 @@ def test_scores_can_be_read_back_from_their_folder(tmp_path):
         curves=["insertion"],
         quality=NetworkQuality(8, 10, 0.9, 0.95),
         predictions=tuple(Prediction(str(k), 0.5) for k in range(4)),
-        evaluations={"answer": replace(evaluator_of(GAINS, KINDS).bits, excess={"good": 0.5}, entropy=3.0)},
+        evaluations={"answer": replace(evaluator_of(GAINS, KINDS).bits, leaks={"good": 0.5}, entropy=3.0)},
     )
     write_report(scores, tmp_path)
     again = read_scores(tmp_path)
@@ -113,7 +113,7 @@ def test_scores_can_be_read_back_from_their_folder(tmp_path):
     assert again.answer.lines == scores.answer.lines
     pd.testing.assert_frame_equal(again.evaluators["answer"].table, scores.evaluators["answer"].table)
     bits = again.evaluations["answer"]
-    assert (bits.excess, bits.entropy) == ({"good": 0.5}, 3.0)
+    assert (bits.leaks, bits.entropy) == ({"good": 0.5}, 3.0)
     assert np.abs(again.images - scores.images).max() < 1e-3
     first = (tmp_path / "report.html").read_text("utf-8")
     write_report(again, tmp_path / "again")

@@ -12,11 +12,11 @@ from uproar.report.score_archive import _packed, _unpacked
 
 
 def test_what_an_evaluator_says_is_read_again_as_it_was_written():
-    bits = replace(scores_of(GAINS, KINDS).bits, excess={"good": 0.25}, entropy=2.5)
+    bits = replace(scores_of(GAINS, KINDS).bits, leaks={"good": 0.25}, entropy=2.5)
     arrays: dict[str, np.ndarray] = {}
     again = _unpacked(json.loads(json.dumps(_packed(bits, arrays))), arrays)
     assert again.kinds == dict(bits.kinds) and again.models == bits.models
-    assert (again.excess, again.entropy) == (bits.excess, bits.entropy)
+    assert (again.leaks, again.entropy) == (bits.leaks, bits.entropy)
     for name in ("own", "shifted"):
         before, after = getattr(bits, name), getattr(again, name)
         assert before.keys() == after.keys()

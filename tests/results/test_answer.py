@@ -239,9 +239,12 @@ def test_a_heavy_tail_of_few_images_does_not_hide_an_unstable_method():
     assert [flag.kind for flag in answer.flags["lrp"]] == ["unstable"]
 
 
-def test_an_overconfident_evaluator_is_reported():
-    answer = answered(measured(BASELINES | {"ig": 0.8}, excess={"ig": 0.4, "random": 1.25}))
-    assert any("(most: 1.25 bits for `random`)" in line for line in answer.details)
+def test_methods_whose_masks_leak_the_class_are_marked_in_one_sentence():
+    answer = answered(measured(BASELINES | {"ig": 0.8}, leaks={"ig": 0.4, "lrp": 0.25}))
+    (line,) = [line for line in answer.details if "leak the class" in line]
+    assert line.endswith("laid on images of other classes, have their class named 40% above chance).")
+    assert "`ig` and `lrp`" in line
+    assert not any("leak the class" in line for line in answered(measured(BASELINES | {"ig": 0.8})).details)
 
 
 def test_what_would_decide_is_said_where_nothing_is_recommended():

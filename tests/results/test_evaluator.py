@@ -9,7 +9,7 @@ import pytest
 
 from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.results.difference import compare
-from uproar.results.evaluator import SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores
+from uproar.results.evaluator import SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores, leaked_share
 from uproar.results.evidence import checked, evaluator_evidence
 from uproar.statistics.comparisons import FEWER
 from uproar.statistics.design import LEAST_REPLICATES as LEAST
@@ -149,3 +149,42 @@ def test_runs_are_compared_by_the_verdicts_of_evaluators_of_every_target():
     assert set(difference.verdicts["unit"]) == {"bits"}
     assert difference.sentence == "It matters: of 6 verdicts that both have, 1 undecided, 1 weakened."
     assert compare(run({}, {}), run({}, {})).sentence.startswith("It does not matter: all 6")
+
+
+def named_above_chance(share, replicates=5, images=200, classes=2, seed=0):
+    """(replicates, keeps, fractions, images): the class of the mask is named with a probability, minus chance."""
+    rng = np.random.default_rng(seed)
+    return (rng.random((replicates, 2, 5, images)) < share) - 1 / classes
+
+
+def test_masks_leak_where_their_class_is_named_more_often_than_by_chance_under_one_fraction():
+    assert leaked_share(named_above_chance(0.5)) == 0.0, "a box independent of the class"
+    assert leaked_share(named_above_chance(0.1)) == 0.0, "the image tells its own class"
+    leaking = named_above_chance(0.1)
+    leaking[:, 1, 0] = named_above_chance(0.7)[:, 1, 0]
+    assert leaked_share(leaking) == pytest.approx(0.2, abs=0.05)
+    assert leaked_share(leaking[: LEAST - 1]) == 0.0, "too few evaluators to tell"
+    assert leaked_share(np.full((5, 2, 5, 0), np.nan)) == 0.0, "one class alone"
+
+
+def test_guesses_of_single_evaluators_are_no_leak():
+    """Under masks of few shapes each evaluator has one answer per shape, right or wrong by chance."""
+    marked = 0
+    for study in range(60):
+        rng = np.random.default_rng(study)
+        favourite = rng.choice([-0.5, 0.0, 0.0, 0.5], size=(5, 2, 5, 1))
+        marked += leaked_share(favourite + rng.normal(0, 0.1, (5, 2, 5, 100))) > 0
+    assert marked <= 3
+
+
+def test_leaking_methods_are_named_worst_first_and_have_a_column():
+    scores = scores_of(GAINS, KINDS, leaks={"fair": 0.1, "good": 0.3, "centre": 0.2})
+    assert list(scores.leaking) == ["good", "fair"]
+    assert scores.table.set_index("estimator")["leak"].to_dict()["centre"] == 0.2
+    assert checked(evaluator_evidence({"label": scores}))[0].leaks == {"good": 0.3, "fair": 0.1}
+
+
+def test_own_masks_are_compared_with_random_masks_too():
+    table = scores_of(GAINS, KINDS).table.set_index("estimator")
+    assert table.loc["random", "against_random"] == 0
+    assert table.loc["good", "against_random"] == pytest.approx(0.8, abs=0.05)

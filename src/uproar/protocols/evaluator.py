@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.data import Split, Task
@@ -29,9 +30,6 @@ from uproar.training import Recipe, fit, stackable
 from uproar.training import Rows as ReadByRows
 from uproar.training.stack import fit_stack
 from uproar.types import Images
-
-VERSION = 6
-"""Raised when evaluators, their answers, or the masks that they are asked about, become others."""
 
 PASSES = 2
 """Epochs of an evaluator, as a multiple of the recipe's, at most: it has more to learn than one network of ROAR."""
@@ -66,8 +64,8 @@ a tenth wider with 1,000 than with 2,000, for half of the work of judging: more 
 FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5)
 """Shares of the pixels that are removed, or kept: with more, a mask and the same mask elsewhere nearly coincide."""
 
-TARGETS = 2
-"""What an evaluator answers: the label, and the class that the explained network sees."""
+TARGETS = ("label", "answer")
+"""What an evaluator may be asked for, in this order: the label, and the class that the explained network answers."""
 
 
 def families_for(h: int, w: int) -> list[Chain]:
@@ -138,44 +136,45 @@ class MaskedImages:
 
 
 class EvaluatorNetwork(nn.Module):
-    """A network with two answers per image, (n, classes, targets): the label, and the explained network's class.
+    """A network with an answer per image and target, (n, classes, targets): the label, the explained network's answer.
 
     Its last layer has an output for each class and target. The second answer as a linear function of the first knew
     less of both where they differ: on digits with a mark, of which the network sees the mark alone, .17 instead of .09
     bits were lacking with 5 % of the pixels removed.
     """
 
-    def __init__(self, body: nn.Module, classes: int, mask_channels: int = 1) -> None:
+    def __init__(self, body: nn.Module, classes: int, mask_channels: int = 1, targets: int = len(TARGETS)) -> None:
         super().__init__()
         layers = (m for m in body.modules() if isinstance(m, nn.Linear | nn.Conv2d) and len(m.weight) == classes)
         *_, last = [None, *layers]
         if last is None:
             raise BadInput("An evaluator needs a network whose last layer has an output for each class.")
-        last.weight = nn.Parameter(torch.cat([last.weight.detach()] * TARGETS))
+        last.weight = nn.Parameter(torch.cat([last.weight.detach()] * targets))
         if last.bias is not None:
-            last.bias = nn.Parameter(torch.cat([last.bias.detach()] * TARGETS))
-        self.body, self.outputs, self.mask_channels = body, TARGETS * classes, mask_channels
+            last.bias = nn.Parameter(torch.cat([last.bias.detach()] * targets))
+        self.body, self.targets, self.outputs, self.mask_channels = body, targets, targets * classes, mask_channels
 
     def forward(self, x: Tensor) -> Tensor:
         scores = raw_output(self.body, x)
         if scores.shape[1] != self.outputs:
             raise BadInput(f"An evaluator must give {self.outputs} scores per image, not {scores.shape[1]}.")
-        return by_target(scores)
+        return self.by_target(scores)
+
+    def by_target(self, scores: Tensor) -> Tensor:
+        """The outputs of the last layer as (n, classes, targets)."""
+        return scores.unflatten(1, (self.targets, -1)).transpose(1, 2)
 
 
-def by_target(scores: Tensor) -> Tensor:
-    """The outputs of an evaluator's last layer as (n, classes, targets)."""
-    return scores.unflatten(1, (TARGETS, -1)).transpose(1, 2)
-
-
-def build_evaluator(spec: ModelSpec, task: Task, channels: int, seed: int) -> EvaluatorNetwork:
+def build_evaluator(
+    spec: ModelSpec, task: Task, channels: int, seed: int, targets: int = len(TARGETS)
+) -> EvaluatorNetwork:
     """An untrained evaluator of some architecture, with `channels` more for the mask."""
     c, h, w = task.shape
     half = torch.full((channels,), 0.5)
     body = make(
         spec, seed, (c + channels, h, w), len(task.classes), torch.cat([task.mean, half]), torch.cat([task.std, half])
     )
-    network = EvaluatorNetwork(body, len(task.classes), channels)
+    network = EvaluatorNetwork(body, len(task.classes), channels, targets)
     evaluator_scores(network, torch.zeros(2, c + channels, h, w))  # refuses what cannot take the mask
     return network
 
@@ -236,8 +235,8 @@ def begin_as(network: EvaluatorNetwork, explained: nn.Module) -> None:
         value, there = own[name], other[name].detach().cpu()
         if there.shape == value.shape:
             own[name] = there.clone()
-        elif there.shape[1:] == value.shape[1:] and len(value) == TARGETS * len(there):
-            own[name] = torch.cat([there] * TARGETS)
+        elif there.shape[1:] == value.shape[1:] and len(value) == network.targets * len(there):
+            own[name] = torch.cat([there] * network.targets)
         elif name in learned and value.dim() == 4 and there.shape[1] < value.shape[1]:
             own[name] = torch.cat([there, torch.zeros_like(value[:, there.shape[1] :])], 1)
     network.body.load_state_dict(own)
@@ -262,7 +261,7 @@ def fit_evaluators(
     """
     if stacks(networks[0], images[0][:2].shape[1:], recipe):
         bodies, larger = [network.body for network in networks], _in_larger_batches(evaluator_recipe(recipe))
-        fit_stack(bodies, images, labels, larger, seeds, answers=by_target)  # type: ignore[arg-type]
+        fit_stack(bodies, images, labels, larger, seeds, answers=networks[0].by_target)  # type: ignore[arg-type]
         return
     for network, own, wanted, seed in zip(networks, images, labels, seeds, strict=True):
         fit(network, own, wanted, evaluator_recipe(recipe), seed)
@@ -282,30 +281,28 @@ def _in_larger_batches(recipe: Recipe) -> Recipe:
 
 # how far an evaluator is to be believed
 
-TEMPERATURES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06)
+TEMPERATURES = (1.0, 0.6, 0.35, 0.2, 0.1)
 """What scores are multiplied with. None is above 1: an evaluator may be made less sure, never surer, so that what it
 happens to guess under some mask cannot be turned into knowledge."""
-PRIOR_SHARES = (0.0, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
-"""How much of an answer is the mean target."""
+PRIOR_SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)
+"""How much of an answer are the frequencies of the classes: never nothing, so that no single image decides a mean."""
 
 
-def calibrate(scores: Tensor, targets: Tensor, half: Tensor) -> Tensor:
+def calibrate(scores: Tensor, classes: Tensor, half: Tensor) -> Tensor:
     """Log-loss in bits of every image, (..., images), of scores (..., images, classes): each set by itself.
 
-    `targets` are the probabilities that are wanted, (images, classes), and `half` (0 or 1) is the half of the images
-    that each lies in. Answers of one half are softened by a temperature and mixed with the mean target, as is best for
-    the other half. So the mean loss exceeds the entropy of the mean target by sampling alone, however sure the
-    evaluator is where nothing is left. Two numbers for a whole set cannot read a class from a mask.
+    `classes` are those that are asked for, (images,), and `half` (0 or 1) is the half of the images that each lies in.
+    Answers of one half are softened by a temperature and mixed with the frequencies of the classes, as is best for the
+    other half. So the mean loss exceeds the entropy of the classes by sampling alone, however sure the evaluator is
+    where nothing is left. Two numbers for a whole set cannot read a class from a mask.
     """
-    priors = torch.stack([targets[half != own].mean(0) for own in (0, 1)])[half]
-    losses = []
-    for temperature in TEMPERATURES:
-        answers = (temperature * scores).softmax(-1)
-        for share in PRIOR_SHARES:
-            mixed = answers.lerp(priors, share).clamp_min(torch.finfo(scores.dtype).tiny)
-            losses.append(-(targets * mixed.log2()).sum(-1))
-    bits = torch.stack(losses)
-    best = torch.stack([bits[..., half != own].mean(-1).argmin(0) for own in (0, 1)], -1)
+    other = F.one_hot(1 - half, 2).to(scores.dtype)  # the images that each half is calibrated on
+    other /= other.sum(0)
+    frequent = (torch.bincount(classes) / len(classes)).to(scores.dtype)[classes]
+    wanted = classes[:, None].expand(*scores.shape[:-1], 1)
+    answers = torch.stack([(t * scores).softmax(-1).gather(-1, wanted)[..., 0] for t in TEMPERATURES])
+    bits = torch.cat([-answers.lerp(frequent, share).log2() for share in PRIOR_SHARES])
+    best = (bits @ other).argmin(0)  # (..., halves)
     return bits.gather(0, best[..., half][None])[0]
 
 
@@ -324,10 +321,11 @@ def other_class_donors(classes: Tensor, seed: int) -> Tensor:
 def leak(named: Tensor, worn: Tensor) -> Tensor:
     """How much more often than by chance an evaluator names the class that a mask comes from, (..., images).
 
-    `named` are the classes it names (..., images), `worn` those of the images whose masks are laid on these. Chance is
+    `named` are the classes it names, (..., images), `worn` those of the images whose masks are laid on these. Chance is
     how frequent the named class is among `worn`. The mean is 0 where masks say nothing, below where the image does.
 
     >>> leak(torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1, 0, 1])).tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
-    return (named == worn).double() - (named[..., None] == worn).double().mean(-1)
+    frequencies = torch.bincount(worn, minlength=int(named.max()) + 1).double() / len(worn)
+    return (named == worn).double() - frequencies[named]

@@ -401,11 +401,11 @@ def details_of(answer: Answer) -> tuple[str, ...]:
             reasons.setdefault(metric.unreliable, []).append(metric.label)
     lines += [f"Not reliable here: {series(labels)} ({why})." for why, labels in reasons.items()]
     for metric in answer.metrics:
-        if metric.excess:
-            worst = max(metric.excess, key=lambda name: metric.excess[name])
+        if metric.leaks:
+            worst = max(metric.leaks, key=lambda name: metric.leaks[name])
             lines.append(
-                f"Overconfident: the {metric.label} needs more bits than guessing under the masks of "
-                f"{quoted([*metric.excess])} (most: {metric.excess[worst]:.2f} bits for `{worst}`); scores are bounded."
+                f"Masks leak the class to the {metric.label}: {quoted([*metric.leaks])} (most: those of `{worst}`, "
+                f"laid on images of other classes, have their class named {metric.leaks[worst]:.0%} above chance)."
             )
     lines += [*answer.checks, _would_decide(answer)]
     left_out = [f"`{method}` ({reason.rstrip('.')})" for method, reason in answer.left_out.items()]

@@ -11,9 +11,9 @@ place, when the most important pixels are removed, and that it saves when they a
 both directions. Positive: the map found what counts. Images are paired, and every replicate has an evaluator of its
 own, so that the spread over evaluators, base networks and images is in the intervals.
 
-The loss of an image counts up to the entropy of what is predicted: where nothing is left evaluators are overconfident,
-and no mask can take more than there is to know. With this bound the order of eleven methods agrees better with the
-known pixels (Kendall's τ .61, without it .55, by the Brier score .54; 7 tasks, 2 seeds), that of degraded truths is 1.
+Losses are calibrated before: an evaluator that is too sure of itself where nothing is left is softened until it needs
+no more bits than there are (`protocols.evaluator.calibrate`). A method whose masks tell the class to the evaluators is
+marked: see `leaked_share`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ SCORE_COLUMNS = {
     "p": "of a score of 0, for this estimator alone",
     "removing": "the part of the score from removing the most important pixels",
     "keeping": "the part from keeping them",
-    "excess": "bits of the mean loss under its own masks above the entropy, unbounded, at the worst fraction",
+    "against_random": "bits of log-loss, own masks against those of the random ranking: a control that all share",
+    "leak": "share of images of other classes that are taken for the mask's class, above chance; 0: no leak found",
     "n": "test images",
     "replicates": "replicates, each with an evaluator of its own",
 }
@@ -82,9 +83,6 @@ IMAGE_COLUMNS = {
 }
 """The columns of `EvaluatorScores.per_image`; the score of an image is the mean of the last two."""
 
-OVERCONFIDENT = 0.05
-"""Bits above the entropy that are reported: a perfect evaluator that is left nothing lies at it."""
-
 VERDICTS = {
     2: "better than every model-free baseline",
     1: "better than random",
@@ -97,7 +95,7 @@ VERDICTS = {
 class EvaluatorBits:
     """Bits of log-loss per image under one target of the evaluators of one task and model, mean over the fractions.
 
-    The loss of an image counts up to the entropy. Arrays are (replicates, images), NaN where one lacks a fraction.
+    Arrays are (replicates, images), NaN where one lacks a fraction.
     """
 
     own: Mapping[tuple[str, bool], Numbers]
@@ -110,10 +108,10 @@ class EvaluatorBits:
     """The architectures of the evaluators, each once, in the order in which replicates take them."""
     images: NDArray[np.int64] | None = None
     """The rows of the scored images in the test split; None: all."""
-    excess: Mapping[str, float] = field(default_factory=dict)
-    """By estimator, bits of the mean loss under its own masks above the entropy, unbounded, at the worst fraction."""
+    leaks: Mapping[str, float] = field(default_factory=dict)
+    """By estimator whose masks leak the class to the evaluators, the share above chance (`leaked_share`)."""
     entropy: float = np.nan
-    """Bits of what is predicted, the largest of the replicates: no score is larger."""
+    """Bits of what is predicted, the largest of the replicates."""
 
 
 class EvaluatorScores:
@@ -125,10 +123,11 @@ class EvaluatorScores:
         self.name = "evaluator" if target == "label" else f"evaluator of the {target}"
 
     @property
-    def overconfident(self) -> Mapping[str, float]:
-        """Methods under whose own masks evaluators need more bits than there are, with how many more; worst first."""
-        above = {name: self.bits.excess.get(name, 0.0) for name in self.of_kind("method")}
-        return {n: bits for n, bits in sorted(above.items(), key=lambda one: -one[1]) if bits > OVERCONFIDENT}
+    def leaking(self) -> Mapping[str, float]:
+        """Methods whose masks leak the class to the evaluators, with the share above chance; worst first."""
+        methods = set(self.of_kind("method"))
+        by_share = sorted(self.bits.leaks.items(), key=lambda item: -item[1])
+        return {name: share for name, share in by_share if name in methods}
 
     def of_kind(self, *kinds: Role) -> list[str]:
         """The estimators of some kinds that have a score."""
@@ -167,10 +166,20 @@ class EvaluatorScores:
             one = values.interval()
             row = {"estimator": name, "kind": self.bits.kinds.get(name, "method"), **one.as_row("score")}
             parts = {direction: float(np.nanmean(part)) for direction, part in self._parts(name).items()}
-            parts["excess"] = self.bits.excess.get(name, np.nan)
+            parts["against_random"] = self._against_random(name)
+            parts["leak"] = self.bits.leaks.get(name, 0.0)
             rows.append(row | {"p": one.p, **parts, "n": one.n, "replicates": one.replicates})
         frame = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
         return frame.sort_values("score", ascending=False, ignore_index=True)
+
+    def _against_random(self, name: str) -> float:
+        """The score with the masks of the random ranking as the control."""
+        gains = [
+            mask_gain(self.bits.own[name, keeps], self.bits.own[BASELINE, keeps], keeps)
+            for keeps in (False, True)
+            if (name, keeps) in self.bits.own and (BASELINE, keeps) in self.bits.own
+        ]
+        return float(np.nanmean(gains)) if gains else np.nan
 
     @property
     def per_image(self) -> pd.DataFrame:
@@ -232,6 +241,24 @@ class EvaluatorScores:
 def mask_gain(own: Numbers, shifted: Numbers, keeps: bool) -> Numbers:
     """Bits that an image's own mask costs beyond the same mask elsewhere, or saves where it keeps."""
     return shifted - own if keeps else own - shifted
+
+
+def leaked_share(above_chance: Numbers) -> float:
+    """How much more often than by chance evaluators name the class of other images' masks; 0 where not significantly.
+
+    `above_chance` is (replicates, keeps, fractions, images). The test with the smallest p counts, times the number of
+    tests. One evaluator has a favourite answer under every mask, which may be the right one by chance: it takes as many
+    replicates as any test of evaluators.
+    """
+    if len(above_chance) < LEAST_REPLICATES or not above_chance.shape[-1]:
+        return 0.0
+    tests = [
+        Measurements(numbers)
+        for numbers in above_chance.reshape(len(above_chance), -1, above_chance.shape[-1]).swapaxes(0, 1)
+    ]
+    intervals = [test.interval() for test in tests]
+    significant = [one.value for one in intervals if one.value > 0 and one.p / 2 * len(tests) < ALPHA]
+    return max(significant, default=0.0)
 
 
 def _has_numbers(parts: Sequence[Numbers]) -> bool:

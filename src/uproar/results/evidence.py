@@ -147,8 +147,8 @@ class Evidence:
     """What the board says of it with exactly these settings; None where nobody has measured that."""
     lost: Mapping[str, Interval] = field(default_factory=dict)
     """Of an evaluator: the share of what it knows that is lost with the pixels that a method ranks first."""
-    excess: Mapping[str, float] = field(default_factory=dict)
-    """Of an evaluator: methods under whose own masks it needs more bits than the entropy, and how many more."""
+    leaks: Mapping[str, float] = field(default_factory=dict)
+    """Of an evaluator: methods whose masks leak the class to it, and the share of images above chance."""
 
     @property
     def trusted(self) -> bool:
@@ -277,7 +277,7 @@ def evaluator_evidence(evaluators: Mapping[str, EvaluatorScores]) -> list[Eviden
                 int(table["replicates"].max()),
                 scores.alpha,
                 lost={name: scores.lost_share(name) for name in methods},
-                excess=scores.overconfident,
+                leaks=scores.leaking,
             )
         )
     return evidence

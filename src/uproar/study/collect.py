@@ -28,20 +28,19 @@ from uproar.metrics.registry import read_metric
 from uproar.models.output_kind import assuming_output, logits_of
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
 from uproar.protocols.evaluator import judged_rows
-from uproar.results.evaluator import EvaluatorBits
+from uproar.results.evaluator import EvaluatorBits, leaked_share
 from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions_of
 from uproar.results.scores import Scores, combined_scores, is_ranked, replicate_interval
 from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Numbers
 from uproar.store import Item, Store, key_of
 from uproar.study.graph import NO_BASE, Failed, Outcome, Result, Skipped, reachable, stored
 from uproar.study.grid import Cell, Setting, accuracies_of, cells_of, evaluations_of, refusal, scores_of, settings_of
 from uproar.study.inputs import Estimator, output_of_task
 from uproar.study.ranking import DirectRemoval, StoredRanking
 from uproar.study.spec import Study
-from uproar.study.steps import ANSWERS, around_fill, evaluator_targets
+from uproar.study.steps import ANSWERS, around_fill, evaluator_classes
 from uproar.study.subjects import title_of
 from uproar.training.fit import LOSS_NAMES, SCORE_NAMES
 
@@ -109,58 +108,47 @@ def evaluator_bits(reading: Reading) -> dict[str, EvaluatorBits]:
     for cell in evaluations_of(study, setting):
         kept.setdefault(cell.estimator, []).append(reading.find(cell.result))
     images = judged_rows(reading.task.test, study.evaluator_images).numpy()
-    unknown = np.full((2, 2, len(study.evaluator_fractions), len(images), len(TARGETS)), np.nan)
+    targets = setting.evaluator_targets
+    unknown = np.full((2, 2, len(study.evaluator_fractions), len(images), len(targets)), np.nan)
     losses = {
         name: np.stack([unknown if item is None else np.asarray(item.arrays["bits"], float) for item in items])
         for name, items in kept.items()
     }
+    above_chance = {name: [item.arrays["leaks"] for item in items if item is not None] for name, items in kept.items()}
     roles = {chain.name: chain.role for chain in study.judged_chains}
     models = tuple(dict.fromkeys(setting.evaluator_network(seed).name for seed in seeds)) if kept else ()
     by_target: dict[str, EvaluatorBits] = {}
     for target in study.evaluator_targets:
-        column = TARGETS.index(target)
-        most = entropies(reading, column)
-        excess: dict[str, float] = {}
-        for name, bits in losses.items():
-            above = (bits[:, 0, :, :, :, column] - most[:, None]).mean(3)  # by replicate, direction and fraction
-            finished = above[np.isfinite(above).all((1, 2))]
-            if len(finished):
-                excess[name] = float(finished.mean(0).max())
-        bounded = {
-            (name, masks, keeps): np.minimum(bits[:, masks, int(keeps), :, :, column], most).mean(1)
+        column = targets.index(target)
+        means = {
+            (name, masks, keeps): bits[:, masks, int(keeps), :, :, column].mean(1)
             for name, bits in losses.items()
             for masks in (0, 1)
             for keeps in (False, True)
         }
+        leaks = {name: leaked_share(np.stack(items)[..., column]) for name, items in above_chance.items() if items}
         by_target[target] = EvaluatorBits(
-            {(name, keeps): bits for (name, masks, keeps), bits in bounded.items() if masks == 0},
-            {(name, keeps): bits for (name, masks, keeps), bits in bounded.items() if masks == 1},
+            {(name, keeps): bits for (name, masks, keeps), bits in means.items() if masks == 0},
+            {(name, keeps): bits for (name, masks, keeps), bits in means.items() if masks == 1},
             roles,
             models,
             images,
-            excess,
-            float(np.fmax.reduce(most.ravel())),
+            {name: share for name, share in leaks.items() if share > 0},
+            entropy(reading, target),
         )
     return by_target
 
 
-TARGETS = ("label", "answer")
-"""What evaluators are asked for, in the order in which results keep it."""
+def entropy(reading: Reading, target: str) -> float:
+    """The entropy in bits of what evaluators are asked for, over all test images: the largest of the replicates.
 
-
-def entropies(reading: Reading, column: int) -> Numbers:
-    """The entropy in bits of what an evaluator is asked for, over all test images, (replicates, 1, 1).
-
-    It is the most that an image counts: who knows how frequent the classes are and nothing else needs so much on
-    average. NaN where no base model is there, or no classes.
+    Who knows how frequent the classes are and nothing else needs so many bits. NaN where no base model is there.
     """
-    bits = np.full((len(reading.study.seeds), 1, 1), np.nan)
-    for replicate, seed in enumerate(reading.study.seeds if reading.task.kind == "softmax" else ()):
-        item = reading.base_model(seed)
-        if item is not None:
-            wanted = evaluator_targets(reading.task, item)[:, column].numpy()
-            bits[replicate] = scipy.stats.entropy(np.bincount(wanted), base=2)
-    return bits
+    if reading.task.kind != "softmax":
+        return math.nan
+    models = [reading.base_model(seed) for seed in reading.study.seeds]
+    classes = [evaluator_classes(reading.task, item, [target])[:, 0] for item in models if item is not None]
+    return max((float(scipy.stats.entropy(np.bincount(each), base=2)) for each in classes), default=math.nan)
 
 
 def evaluation(reading: Reading, cell: Cell) -> Evaluation | None:

@@ -18,7 +18,7 @@ from uproar.metrics.registry import CHECK_IMAGES, fine_tuning_of, read_metric
 from uproar.models import ModelSpec, build
 from uproar.protocols import Masks, Protocol
 from uproar.protocols.catalogue import without_model
-from uproar.protocols.evaluator import begins_explained, default_architecture, evaluator_epochs, stacks
+from uproar.protocols.evaluator import TARGETS, begins_explained, default_architecture, evaluator_epochs, stacks
 from uproar.protocols.mask_assignment import FOLDS, other_replicate
 from uproar.removal.order import count
 from uproar.statistics.design import BASELINE
@@ -164,13 +164,21 @@ class Setting:
         named = self.study.evaluator_models or (default_architecture(self.model_name, self.data.task.shape),)
         return Network(named[seed % len(named)])
 
+    @property
+    def evaluator_targets(self) -> tuple[str, ...]:
+        """What evaluators learn: both targets, or the explained network's answer alone where nobody asks for labels."""
+        return TARGETS if "label" in self.study.evaluator_targets else ("answer",)
+
     def evaluator(self, seed: int) -> Result:
         """The evaluator of a replicate: no estimator is part of it."""
         if seed not in self._evaluators:
             task, network, recipe = self.data.task, self.evaluator_network(seed), self.study.recipe
             begins = begins_explained(task.shape) and network.identity == self.network.identity
             small = task.shape[1] * task.shape[2] <= LARGEST and not recipe.augment
-            untrained = steps.untrained_evaluator(self.data, network, self.study.features, seed) if small else None
+            targets = self.evaluator_targets
+            untrained = (
+                steps.untrained_evaluator(self.data, network, self.study.features, seed, targets) if small else None
+            )
             self._evaluators[seed] = steps.evaluator(
                 data=self.data,
                 network=network,
@@ -182,6 +190,7 @@ class Setting:
                 fill=self.fill,
                 features=self.study.features,
                 stacked=untrained is not None and stacks(untrained, task.shape, recipe),
+                targets=targets,
                 seed=seed,
             )
         return self._evaluators[seed]
@@ -199,6 +208,7 @@ class Setting:
             test=self.ranking(chain, seed, "test"),
             fractions=self.study.evaluator_fractions,
             images=images,
+            targets=self.evaluator_targets,
             seed=seed,
         )
 

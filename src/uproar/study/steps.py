@@ -45,15 +45,17 @@ from uproar.models.output_kind import (
 )
 from uproar.protocols import Masks
 from uproar.protocols.evaluator import (
-    TARGETS,
     EvaluatorNetwork,
     MaskedImages,
     begin_as,
     build_evaluator,
+    calibrate,
     evaluator_scores,
     fit_evaluators,
     judged_rows,
+    leak,
     mask_pool,
+    other_class_donors,
     stacks,
 )
 from uproar.protocols.mask_assignment import RandomBlocks, fold_of, mask_donors
@@ -74,7 +76,7 @@ from uproar.training import FineTuning, Recipe, channels_last, fit, fit_all, pre
 from uproar.training.finetune import FineTunedCopies
 from uproar.training.finetune import fine_tuned as fine_tuned_copy
 from uproar.training.fit import BATCH as TEST_BATCH
-from uproar.training.fit import SCORE_NAMES, inverse_temperature, loss_bits, nll_bits, task_score
+from uproar.training.fit import SCORE_NAMES, loss_bits, nll_bits, task_score
 from uproar.types import Images, Kind, Labels
 
 STACK = 8
@@ -161,7 +163,7 @@ def _array(value: Tensor) -> np.ndarray:
 
 def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
     """Weights as a network takes them, without what is kept beside them."""
-    return {name: torch.from_numpy(a.copy()) for name, a in arrays.items() if name not in (ANSWERS, FACTORS)}
+    return {name: torch.from_numpy(a.copy()) for name, a in arrays.items() if name != ANSWERS}
 
 
 ANSWERS = "test_scores"
@@ -686,16 +688,14 @@ def without_retraining(
 
 # evaluate: one network per replicate that answers for any part of an image
 
-FACTORS = "inverse_temperatures"
-"""The array of an evaluator that holds what its scores are multiplied with, by half of the images and target."""
 BATCH_PIXELS = 2**18
 """Pixels of the images that an evaluator is asked about at a time, at least."""
 MASK_PIXELS = 2**24
 """Pixels of the masks of test images that are held at a time, about."""
 HELD_VALUES = 2**24
 """Numbers of all masked training images up to which they are made at once, not batch by batch; a stack reads ahead."""
-CALIBRATION_MASKS = 2
-"""Masks of each test image that the temperature is fitted with."""
+LEAK_IMAGES = 128
+"""Images on which masks of other classes are laid, at most."""
 
 
 def _evaluators_together(results: Sequence[Result]) -> list[list[Result]]:
@@ -713,7 +713,7 @@ def _evaluator_title(results: Sequence[Result]) -> str:
     "evaluator",
     title=_evaluator_title,
     cost=lambda results: float(len(results) * len(results[0]["data"].task.train) * results[0]["epochs"]),
-    version=7,
+    version=8,
     together=("explained", "seed"),
     split=_evaluators_together,
 )
@@ -728,14 +728,18 @@ def evaluator(
     fill: Fill,
     features: str,
     stacked: bool,
+    targets: tuple[str, ...],
     seed: list[int],
 ) -> list[Item]:
-    """Networks that tell the label and the explained network's class from any part of an image, one per replicate."""
+    """Networks that tell the targets from any part of an image, one per replicate.
+
+    They are the label, which is not looked at unless it is one, and the explained network's class.
+    """
     task, shape = data.task, ranked_shape(data, features)
-    networks, shown, labels, pools = [], [], [], []
+    networks, shown, wanted = [], [], []
     for kept, number in zip(explained, seed, strict=True):
         base = network_of(kept, explained_by, data)
-        untrained = untrained_evaluator(data, network, features, number)
+        untrained = untrained_evaluator(data, network, features, number, targets)
         if begins_explained:
             begin_as(untrained, base)
         pool = mask_pool(task, shape, number)
@@ -747,29 +751,27 @@ def evaluator(
             images = torch.cat([images[part] for part in spans(len(masked), _images_at_once(task))])
         networks.append(untrained)
         shown.append(images)
-        labels.append(torch.stack([task.train.labels, answers], 1).repeat(epochs, 1))
-        pools.append(pool)
-    fit_evaluators(networks, shown, labels, recipe, seed)
-    items = []
-    for trained, pool, kept, number in zip(networks, pools, explained, seed, strict=True):
-        asked = channels_last(folded(trained).to(current_device()))
-        factors = _calibrated(data, asked, pool, fill, evaluator_targets(task, kept), number)
-        items.append(Item({**kept_weights(trained), FACTORS: factors}, {"device": str(current_device())}))
-    return items
+        classes = [task.train.labels if target == "label" else answers for target in targets]
+        wanted.append(torch.stack(classes, 1).repeat(epochs, 1))
+    fit_evaluators(networks, shown, wanted, recipe, seed)
+    return [Item(kept_weights(trained), {"device": str(current_device())}) for trained in networks]
 
 
-def untrained_evaluator(data: Data, network: Network, features: str, seed: int) -> EvaluatorNetwork:
+def untrained_evaluator(
+    data: Data, network: Network, features: str, seed: int, targets: Sequence[str]
+) -> EvaluatorNetwork:
     """An evaluator that sees the mask; where the network takes no more channels, the pixels alone."""
     channels = data.task.shape[0] if features == "channel" else 1
     try:
-        return build_evaluator(network.spec, data.task, channels, seed)
+        return build_evaluator(network.spec, data.task, channels, seed, len(targets))
     except BadInput:
-        return build_evaluator(network.spec, data.task, 0, seed)
+        return build_evaluator(network.spec, data.task, 0, seed, len(targets))
 
 
-def evaluator_targets(task: Task, base: Stored) -> Tensor:
-    """What an evaluator is asked for of every test image, (n, targets): its label, and the base model's class."""
-    return torch.stack([task.test.labels, torch.from_numpy(base.arrays[ANSWERS].argmax(1))], 1)
+def evaluator_classes(task: Task, base: Stored | Item, targets: Sequence[str]) -> Tensor:
+    """The classes that an evaluator is asked for of every test image, (n, targets)."""
+    answers = torch.from_numpy(base.arrays[ANSWERS].argmax(1))
+    return torch.stack([task.test.labels if target == "label" else answers for target in targets], 1)
 
 
 def _masked(data: Data, fill: Fill, seed: int, split: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -800,30 +802,13 @@ def _evaluator_scores(network: nn.Module, images: Any, task: Task) -> Tensor:
     return in_batches(lambda part: evaluator_scores(network, part), source, size=_images_at_once(task))
 
 
-def _calibrated(data: Data, network: nn.Module, pool: Tensor, fill: Fill, targets: Tensor, seed: int) -> np.ndarray:
-    """What scores of each half of the test images are multiplied with, (2, targets): fitted on the other half.
-
-    The masks are drawn as in training, so that no estimator has a say in it.
-    """
-    test = data.task.test
-    images = MaskedImages(test, pool, CALIBRATION_MASKS, seed, _masked(data, fill, seed, "evaluator test"))
-    scores = _evaluator_scores(network, images, data.task).double()
-    wanted, half = targets.repeat(CALIBRATION_MASKS, 1), fold_of(test, seed).repeat(CALIBRATION_MASKS)
-    factors = np.ones((2, TARGETS))
-    for own, target in itertools.product((0, 1), range(TARGETS)):
-        other = half != own
-        if int(other.sum()):
-            factors[own, target] = inverse_temperature(scores[other][:, :, target], wanted[other, target])
-    return factors
-
-
 @step(
     "evaluation",
     title=lambda results: (
         "evaluate " + ", ".join(_ranked_by(result["test"]) for result in results) + f" seed {results[0]['seed']}"
     ),
-    cost=lambda results: len(results) * 8 * len(results[0]["fractions"]) * results[0]["images"] / 3,
-    version=7,
+    cost=lambda results: len(results) * 9 * len(results[0]["fractions"]) * results[0]["images"] / 3,
+    version=8,
     together=("test",),
     split=4,
 )
@@ -837,48 +822,56 @@ def evaluation(
     test: list[RankingParts],
     fractions: tuple[float, ...],
     images: int,
+    targets: tuple[str, ...],
     seed: int,
 ) -> list[Item]:
     """Log-loss in bits of an evaluator on test images whose pixels are removed or kept, under own and moved masks.
 
     `bits` is (masks, keeps, fractions, images, targets): masks are each image's own, or its own moved to another place;
-    the most important pixels are removed, or kept.
+    the most important pixels are removed, or kept. `leaks` is (keeps, fractions, images, targets): how much more often
+    than by chance some of the images are said to be of the class whose mask they wear.
     """
     task, split, shape = data.task, data.task.test, ranked_shape(data, features)
-    asked = untrained_evaluator(data, network, features, seed)
+    asked = untrained_evaluator(data, network, features, seed, targets)
     asked.load_state_dict(weights_of(evaluator.arrays))
     model = channels_last(folded(asked).to(current_device()))
     rows = judged_rows(split, images)
-    targets, half = evaluator_targets(task, explained)[rows], fold_of(split, seed)[rows]
-    factors = torch.from_numpy(evaluator.arrays[FACTORS])[half]
+    wanted, half = evaluator_classes(task, explained, targets)[rows], fold_of(split, seed)[rows]
+    tested = torch.arange(0, len(rows), -(-len(rows) // LEAK_IMAGES))
+    classes = wanted[tested]
+    donors = other_class_donors(classes[:, -1], seed)
     blocks, shown = RandomBlocks(split, seed), _masked(data, fill, seed, split.name)
     at_once = max(1, MASK_PIXELS // (4 * len(rows) * math.prod(shape)))
+
+    def answers(removed: Tensor, rows: Tensor) -> Tensor:
+        def read(numbers: Tensor) -> Tensor:
+            image = rows[numbers % len(rows)]
+            return shown(split.read(image), removed[numbers], image)
+
+        return _evaluator_scores(model, ReadImages(len(removed), read), task)
+
     items = []
     for parts in test:
         source = (
             DirectRemoval(parts, data, split, seed) if isinstance(parts, Estimator) else StoredRanking(parts, shape)
         )
-        bits = []
+        bits, leaks = [], []
         for some in in_chunks(list(fractions), at_once):
             own = torch.stack([source.important(fraction, rows) for fraction in some])
             moved = blocks.moved(own.flatten(0, 1), rows.repeat(len(some))).view_as(own)
             removed = torch.stack([own, ~own, moved, ~moved]).flatten(0, 2)
-
-            def read(numbers: Tensor, removed: Tensor = removed) -> Tensor:
-                image = rows[numbers % len(rows)]
-                return shown(split.read(image), removed[numbers], image)
-
-            scores = _evaluator_scores(model, ReadImages(len(removed), read), task)
-            bits.append(log_loss(scores.unflatten(0, (4, len(some), len(rows))), targets, factors))
-        items.append(Item({"bits": torch.cat(bits, 1).unflatten(0, (2, 2)).float().numpy()}, {"images": len(rows)}))
+            scores = answers(removed, rows).unflatten(0, (4, len(some), len(rows)))
+            bits.append(torch.stack([calibrate(scores[..., i], c, half) for i, c in enumerate(wanted.unbind(1))], -1))
+            if len(donors):
+                worn = own[:, tested[donors]]
+                named = answers(torch.stack([worn, ~worn]).flatten(0, 2), rows[tested]).argmax(1)
+                named = named.unflatten(0, (2, len(some), len(donors)))
+                above = torch.stack([leak(named[..., i], classes[donors, i]) for i in range(len(targets))], -1)
+                leaks.append(above.masked_fill(classes[donors] == classes, math.nan))
+        nowhere = torch.zeros(2, len(fractions), 0, len(targets))
+        arrays = {"bits": torch.cat(bits, 1).unflatten(0, (2, 2)), "leaks": torch.cat(leaks, 1) if leaks else nowhere}
+        items.append(Item({name: array.float().numpy() for name, array in arrays.items()}, {"images": len(rows)}))
     return items
-
-
-def log_loss(scores: Tensor, targets: Tensor, factors: Tensor) -> Tensor:
-    """Log-loss in bits, (..., images, targets), of scores (..., images, classes, targets), calibrated by `factors`."""
-    logs = (scores.double() * factors[:, None]).log_softmax(-2)
-    wanted = targets[:, None].expand(*logs.shape[:-2], 1, -1)
-    return -logs.gather(-2, wanted)[..., 0, :] / math.log(2)
 
 
 # trials on synthetic data, which an audit asks for
