@@ -30,8 +30,8 @@ RESULTS = {
 }
 """Classes that functions return and users read, by module."""
 
-DECORATORS = ("estimator", "metric", "task", "direct")
-"""Functions of the package that declare something."""
+DECORATORS = ("estimator", "metric", "task", "direct", "check")
+"""Functions of the package that declare something, or check what was declared."""
 SHARED = {"--data-root", "--json"}
 """Options that are described once for all commands."""
 LISTS = ("tasks", "models", "fills", "recipes")
