@@ -91,11 +91,11 @@ def test_a_metric_that_the_board_trusts_decides_before_one_that_it_does_not(boar
     assert "insertion: 0.40 by whole order, 0.40 by top k, not trusted; deletion: 0.95 by whole order" in details
     board |= {"deletion": 0.42}
     assert answered(pair[0]).lines[-1] == (
-        "Caveat: On 2 networks whose use of the input is known, insertion put 70% of the pairs of methods in the right "
+        "Caveat: on 2 networks whose use of the input is known, insertion put 70% of the pairs of methods in the right "
         "order (whole order; 70% by the top pixels; chance: 50%)."
     )
     board.clear()
-    assert answered(*pair).lines[-1].endswith("by insertion and deletion with these settings has not been measured.")
+    assert answered(*pair).lines[-1].endswith("by insertion and deletion with these settings was not measured.")
 
 
 def test_a_metric_inherits_no_trust_from_other_settings_of_its_name():

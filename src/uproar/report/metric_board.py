@@ -16,19 +16,25 @@ from uproar.results.board import COLUMNS, LEAST, Card, cards
 
 def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """What the board says, in Markdown: a row per metric, the higher of the lower τ first."""
-    head = ["metric", "τ whole order", "τ top k", "held out", "degraded", "trusted", "fooled by"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    head = ["metric", "whole order", "top k", "held out", "degraded", "trusted", "fooled by"]
+    lines = [f"|{'|'.join(head)}|", "|---" * len(head) + "|"]
     for card in cards(table):
-        held_out = ", ".join(f"{card.tau(by, 'held-out').value:.2f}" for by in ("order", "top"))
-        cells = [f"`{short(card.metric)}`", _with_ends(card, "order"), _with_ends(card, "top"), held_out]
-        cells += [f"{card.tau('degraded').value:.2f}", "yes" if card.trusted else "no", _fooled(card)]
-        lines.append(re.sub(r"(?<=[ (])-(?=\d)", "−", f"| {' | '.join(cells)} |"))
+        order, top, degraded = (_two(card.tau(by).value) for by in ("order", "top", "degraded"))
+        held_out = "/".join(_two(card.tau(by, "held-out").value) for by in ("order", "top"))
+        trusted = "**yes**" if card.trusted else "no"
+        cells = [f"`{short(card.metric)}`", order, top, held_out, degraded, trusted, _fooled(card)]
+        lines.append(f"|{'|'.join(cells)}|")
     made = (
         f"`{facts['command']}`, uproar {facts['version']}, torch {facts['torch']}, {facts['minutes']} minutes of "
-        "processor time. *Held out*: both τ on the held-out networks alone. Numbers after maps: how many of the "
+        "processor time. Numbers are τ; *held out*: both on the held-out networks alone. Beside maps: how many of the "
         "networks they fool the metric on; **bold**: impostors."
     )
     return "\n".join([made, "", *lines, ""])
+
+
+def _two(tau: float) -> str:
+    """Two digits, with a minus sign and without one before zero."""
+    return f"{round(tau, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def short(metric: str) -> str:
@@ -40,16 +46,13 @@ def short(metric: str) -> str:
     return re.sub(r"\[([\d.]+), (?:[\d.]+, ){2,}([\d.]+)\]", r"[\1, …, \2]", metric)
 
 
-def _with_ends(card: Card, by: str) -> str:
-    tau = card.tau(by)
-    ends = f" ({tau.low:.2f} … {tau.high:.2f})" if math.isfinite(tau.low) else ""
-    return f"{tau.value:.2f}{ends}"
-
-
 def _fooled(card: Card) -> str:
+    """Impostors by name, adversaries by what they are made by, with the number of networks."""
+    families: dict[str, set[str]] = {}
+    for name, where in card.fooled_by(impostors=False).items():
+        families.setdefault(name.partition("(")[0], set()).update(where)
     impostors = [f"**{name}** {len(where)}" for name, where in card.fooled_by(impostors=True).items()]
-    adversaries = [f"{name} {len(where)}" for name, where in card.fooled_by(impostors=False).items()]
-    return ", ".join([*impostors, *adversaries]) or "–"
+    return ", ".join([*impostors, *(f"{name} {len(where)}" for name, where in families.items())]) or "–"
 
 
 def board_figure(table: pd.DataFrame) -> Figure:

@@ -356,7 +356,7 @@ def lines_of(answer: Answer) -> tuple[str, ...]:
 
 
 def caveat_of(answer: Answer) -> str:
-    """The one thing that limits the recommendation most."""
+    """The one thing that limits the recommendation most, or how far to believe it by the board."""
     first = answer.choice.deciding[0]
     if first.question == "data":
         return f"Caveat: {first.label} measures {QUESTIONS['data']}, not {QUESTIONS['model']}."
@@ -364,13 +364,12 @@ def caveat_of(answer: Answer) -> str:
         flagged = [m for m in answer.recommended if any(flag.kind == kind for flag in answer.flags.get(m, ()))]
         if flagged:
             return f"Caveat: {words.format(quoted(flagged))}."
-    if any(metric.trusted for metric in answer.choice.deciding):
-        return ""
     deciding, label = answer.choice.deciding, series([metric.label for metric in answer.choice.deciding])
+    trusted = any(metric.trusted for metric in deciding)
     card = first.board if len(deciding) == 1 else card_of(agreement([metric.name for metric in deciding]))
-    if card is None:
-        return f"Caveat: how well methods are ordered by {label} with these settings has not been measured."
-    return f"Caveat: {card.believe(label)}"
+    if card is not None:
+        return f"{'How far to believe it' if trusted else 'Caveat'}: {card.believe(label)}"
+    return "" if trusted else f"Caveat: how well methods are ordered by {label} with these settings was not measured."
 
 
 def details_of(answer: Answer) -> tuple[str, ...]:

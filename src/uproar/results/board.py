@@ -102,7 +102,7 @@ class Card:
         """How far to believe it, in one sentence."""
         order, top = self.pairs_right("order"), self.pairs_right("top")
         return (
-            f"On {counted(len(self.rows), 'network')} whose use of the input is known, {label} put {order:.0%} of the "
+            f"on {counted(len(self.rows), 'network')} whose use of the input is known, {label} put {order:.0%} of the "
             f"pairs of methods in the right order (whole order; {top:.0%} by the top pixels; chance: 50%)."
         )
 
