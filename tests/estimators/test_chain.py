@@ -162,7 +162,7 @@ def test_a_function_that_returns_no_map_is_named():
 
     with pytest.raises(BadMap, match=r"broken returned \(\) for images"):
         explain(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), torch.rand(2, 1, 4, 4), broken)
-    with pytest.raises(BadInput, match="use def, not lambda"):
+    with pytest.raises(BadInput, match=r"a function with a name \(def"):
         explain(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), torch.rand(2, 1, 4, 4), lambda m, x, t: x)
 
 

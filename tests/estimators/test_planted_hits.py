@@ -151,7 +151,7 @@ def test_every_estimator_is_accounted_for(scores):
     """Those left: the image and a filter of it, places, what ignores the ReLUs, what must be trained longer, what is made
     worse on purpose, and regions that are larger than the glyph."""
     rest = set(scores) - SHARP - COARSE - KNOWING_NOTHING - {"oracle"}
-    assert rest == {"brightness", "centre", "deconv", "degraded", "label_cue", "randomised", "sobel", "tame", "xrai"}
+    assert rest == {"brightness", "centre", "deconv", "degraded", "label_cue", "sobel", "tame", "xrai"}
 
 
 @pytest.fixture(scope="module")
