@@ -12,6 +12,7 @@ import pandas as pd
 from uproar.audits.synthetic import Insertion, data, maps
 from uproar.audits.values import ALL, DISTANCES
 from uproar.errors import NotApplicable
+from uproar.metrics.soundness import at_level
 from uproar.papers.claims import if_applicable
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import kind_of_marks
@@ -156,7 +157,8 @@ def synthetic(trials: int = TRIALS, samples: int = 1000) -> PaperFigure:
         fill = draws.normal(size=x.shape)
         for name, attribution in maps(x, y, draws).items():
             insertion = Insertion(x, y, attribution, fill)
-            sound[name][number] = [insertion.soundness(level) for level in LEVELS]
+            curve = insertion.curve()
+            sound[name][number] = [float(at_level(*curve, level)) for level in LEVELS]
             complete[name][number] = insertion.lost([1 - t for t in THRESHOLDS])
     charts = (
         Chart("(a) soundness ↑", _lines(sound, LEVELS), "accuracy", "soundness", (0.0, 1.05), percent=(False, False)),
