@@ -305,7 +305,7 @@ def test_an_answer_is_drawn_saved_and_shown_in_a_notebook(images, tmp_path):
     assert str(answer) == "\n".join(answer.lines) and 1 <= len(answer.lines) <= 4
     assert answer.save(tmp_path).is_file()
     assert [text.get_text() for text in answer.plot().get_yticklabels()]
-    assert {line.get_label() for line in answer.plot_curves("deletion").lines} >= {"sq(grad)", "centre (baseline)"}
+    assert {line.get_label() for line in answer.plot_curves("deletion").lines} >= {"sq(grad)", "baselines"}
     html = answer._repr_html_()
     assert "data:image/png" in html and "<table" in html
 
@@ -347,8 +347,8 @@ def test_the_best_of_all_layers_is_picked_on_some_images_and_judged_on_the_other
     )
     x = torch.rand(48, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     answer = uproar.choose(network, x, methods=["grad_cam(layer=all)", "grad"])
-    (said,) = [notice for notice in answer.scores.notices if "is the best of 4 for grad_cam(layer=all)" in notice]
-    assert "picked on 12 images; the other 36 judge it" in said
+    (said,) = [notice for notice in answer.details if "is the best of 4 for grad_cam(layer=all)" in notice]
+    assert "picked on 12 images; the other 36 score it" in said
     assert len(answer.methods) == 2 and answer.scores.table["n"].max() == 36
     with pytest.raises(BadInput, match="Did you mean 'smoothgrad'"):
         uproar.choose(network, x, methods=["SmoothGrad"])

@@ -38,10 +38,11 @@ def plot_curves(
     axes: Any = None,
 ) -> Any:
     """Mean curves with their 95 % intervals, methods in colours, baselines thin and grey behind them."""
-    axes = axes_or_new(axes)
+    axes, unnamed = axes_or_new(axes), True
     for name, mean in means.items():
         if name in baselines:
-            axes.plot(fractions, mean, **BAND, linestyle="--", label=f"{name} (baseline)")
+            axes.plot(fractions, mean, **BAND, linestyle="--", label="baselines" if unnamed else f"_{name}")
+            unnamed = False
             continue
         (line,) = axes.plot(fractions, mean, label=name, zorder=3)
         half = halves.get(name)

@@ -430,6 +430,11 @@ class Recommendation(Answer):
         answer = scores.answer
         return cls(**{each.name: getattr(answer, each.name) for each in fields(answer)}, scores=scores)
 
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What supports and limits the recommendation, and how it was reached, a sentence each."""
+        return (*super().details, *self._scores.notices)
+
     def plot(self, axes: Any = None) -> Any:
         """Every method by the metric that decides, with 95 % intervals, and baselines as a band: Matplotlib axes."""
         metric = (*self.choice.deciding, *self.metrics)[0]
