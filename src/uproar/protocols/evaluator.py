@@ -4,7 +4,7 @@ It is trained with masks that are independent of the image, so that which pixels
 (EVAL-X, Jethani et al. 2021). Every mask comes from a fixed set of families (`families_for`): random pixels, random
 blocks, random blobs of several sizes, and the edges and bright pixels of *other* images; moved to a random place, any
 share of it, from the top or from the bottom. No estimator of a study is among them, so that the evaluator is the same
-whichever estimators it judges: more of them cost forward passes alone and change no number that is there.
+whichever estimators it scores: more of them cost forward passes alone and change no number that is there.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ POOL_FEATURES = 2**25
 """Features of all those rankings together at most; large images have fewer rankings."""
 
 JUDGED = 1000
-"""Test images that evaluators judge at most, unless a study says how many. On Fashion-MNIST intervals are about
-a tenth wider with 1,000 than with 2,000, for half of the work of judging: more replicates are worth more."""
+"""Test images that evaluators score at most, unless a study says how many. On Fashion-MNIST intervals are about
+a tenth wider with 1,000 than with 2,000, for half of the work: more replicates are worth more."""
 
 FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5)
 """Shares of the pixels that are removed, or kept: with more, a mask and the same mask elsewhere nearly coincide."""
@@ -96,7 +96,7 @@ def _places(task: Task, features: tuple[int, ...], chains: list[Chain], rows: Te
 
 
 def judged_rows(split: Split, most: int) -> Tensor:
-    """The rows of the images that evaluators judge: all, or so many drawn at random, the same in every replicate."""
+    """The rows of the images that evaluators score: all, or so many drawn at random, the same in every replicate."""
     if len(split) <= most:
         return torch.arange(len(split))
     return torch.randperm(len(split), generator=generator("judged images", split.name))[:most].sort().values
@@ -194,7 +194,7 @@ def evaluator_scores(network: nn.Module, x: Tensor) -> Tensor:
 def default_architecture(explained: str, shape: tuple[int, int, int]) -> str:
     """The architecture of an evaluator where a study names none: another than the explained network's.
 
-    A judge of the explained architecture shares its habits, such as which pixels its strides see most often, and
+    An evaluator of the explained architecture shares its habits, such as which pixels its strides see most often, and
     favours methods that point at them. On tiny images architectures agree, unless one of the user's own does not see
     all of an image; large networks are not trained twice; rows of a table are no images.
     """
