@@ -26,8 +26,8 @@ def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
         lines.append(f"|{'|'.join(cells)}|")
     made = (
         f"`{facts['command']}`, uproar {facts['version']}, torch {facts['torch']}, {facts['minutes']} minutes of "
-        "processor time. Numbers are τ, under *held out* both on the held-out networks alone. Beside maps stands on how "
-        "many of the networks they fool the metric, impostors are **bold**."
+        "processor time. Numbers are τ, under *held out* both on the held-out networks alone. Beside maps stands on "
+        "how many of the networks they fool the metric, impostors are **bold**."
     )
     return "\n".join([made, "", *lines, ""])
 
