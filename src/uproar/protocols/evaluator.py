@@ -209,7 +209,7 @@ def begins_explained(shape: tuple[int, int, int]) -> bool:
     """Whether an evaluator begins with the explained network's weights: for large images alone.
 
     A network that took days to train is not trained twice. On ten classes of Tiny-ImageNet (64×64, one network) the
-    orders of eight methods agree with those by random weights with τ = .71 and .79, as two of the latter do (.79); on
+    orders of eight methods agree with those by random weights with τ = .75 (.71 to .79), two of the latter with .79; on
     Fashion-MNIST with .67.
     """
     return shape[1] * shape[2] > LARGE
