@@ -58,18 +58,21 @@ def _fooled(card: Card) -> str:
 def board_figure(table: pd.DataFrame) -> Figure:
     """τ of every metric by both definitions of right, with intervals, the best at the top."""
     shown = cards(table)[::-1]
-    figure = Figure(figsize=(8, 0.27 * len(shown) + 1), layout="constrained")
+    figure = Figure(figsize=(9, 0.24 * len(shown) + 1), layout="constrained")
     axes = figure.subplots()
     for by, words, mark, shift in (("order", "whole order", "o", 0.12), ("top", "top k", "s", -0.12)):
         taus = [card.tau(by) for card in shown]
         heights = [place + shift for place in range(len(shown))]
         axes.hlines(heights, [tau.low for tau in taus], [tau.high for tau in taus], color="0.75", linewidth=1)
         axes.plot([tau.value for tau in taus], heights, mark, markersize=4, label=words)
-    axes.set_yticks(range(len(shown)), [short(card.metric) for card in shown], fontsize=7)
+    axes.margins(y=0.02)
+    axes.set_yticks(
+        range(len(shown)), [short(card.metric).replace("by=probability, fractions=", "") for card in shown], fontsize=7
+    )
     axes.axvline(0, color="0.5", linewidth=0.7)
     axes.axvline(LEAST, color="0.5", linewidth=0.7, linestyle=":")
-    axes.set_xlabel("Kendall's τ with the known order of methods (dotted: what trust takes)")
-    axes.legend(loc="lower left")
+    axes.set_xlabel("Kendall's τ (dotted: trust)")
+    figure.legend(loc="outside upper right", ncols=2)
     return figure
 
 
