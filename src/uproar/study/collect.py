@@ -114,7 +114,10 @@ def evaluator_bits(reading: Reading) -> dict[str, EvaluatorBits]:
         name: np.stack([unknown if item is None else np.asarray(item.arrays["bits"], float) for item in items])
         for name, items in kept.items()
     }
-    above_chance = {name: [item.arrays["leaks"] for item in items if item is not None] for name, items in kept.items()}
+    above_chance = {
+        name: [leaks for leaks in (item.arrays["leaks"] for item in items if item is not None) if leaks.shape[2]]
+        for name, items in kept.items()
+    }  # a replicate whose images nearly all have one class has no masks of other classes
     roles = {chain.name: chain.role for chain in study.judged_chains}
     models = tuple(dict.fromkeys(setting.evaluator_network(seed).name for seed in seeds)) if kept else ()
     by_target: dict[str, EvaluatorBits] = {}
