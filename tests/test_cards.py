@@ -33,7 +33,7 @@ def test_a_card_has_the_name_formula_and_options_in_few_words(card, entry):
     assert words(text) <= MOST
     assert (entry.facts.get("formula") or "").replace("`", "") in text
     assert all(f"`{name}=" in text for name in entry.options)
-    assert not re.search(r"\.\.|\?\.", text.replace("...", ""))
+    assert not re.search(r"\w\.\.|\?\.", text.replace("...", ""))
 
 
 def test_costs_and_directions_are_those_of_the_defaults():
