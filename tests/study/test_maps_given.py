@@ -132,11 +132,11 @@ def test_protocols_and_metrics_that_make_other_maps_are_skipped_with_the_reason(
 
 def test_a_nan_fails_the_cells_of_the_file_alone(here):
     maps = {"train": np.ones((45, 8, 8), np.float32), "test": np.ones((20, 8, 8), np.float32)}
-    maps["train"][17, 3, 3] = np.nan
+    maps["test"][17, 3, 3] = np.nan
     save_file(maps, "m.safetensors")
     study = uproar.study_of("s.toml", estimators=("maps:m.safetensors", "sobel"), protocols=("roar:no-retrain",))
     table = uproar.run(study, store="st", jobs=1).cells
     assert set(table[table.estimator == "sobel"].status) == {"done"}
     lost = table[table.estimator.str.startswith("maps") & (table.fraction > 0)]
     assert set(lost.status) == {"failed"}
-    assert "the map of train image 17 has NaN" in lost.reason.iloc[0]
+    assert "the map of test image 17 has NaN" in lost.reason.iloc[0]

@@ -19,7 +19,7 @@ import pytest
 import uproar
 from tests.study.executors import ExecutorTests, ended
 from tests.study.test_run import numbers
-from tests.study.test_submitit import named
+from tests.study.test_submitit import named, with_inputs
 from uproar.audits import audits
 from uproar.errors import BadInput
 from uproar.plugins import bundle, install_bundle, load_file, source_hash
@@ -79,7 +79,7 @@ class TestRay(ExecutorTests):
         study = small(estimators=["dawdles"], plugins=[str(tmp_path / "slow.py")], seeds=1)
         jobs = plan(study, Store(tmp_path)).jobs
         runner = self.make(str(tmp_path), study)
-        runner.submit(next(job for job in jobs if named(job) == "dawdles"))
+        runner.submit(with_inputs(next(job for job in jobs if named(job) == "dawdles"), tmp_path))
         while not pid.exists():
             runner.next()
         assert [str(job) for jobs in runner.places().values() for job in jobs] == [

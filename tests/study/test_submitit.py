@@ -17,7 +17,7 @@ from tests.study.fake_slurm import install
 from tests.study.test_run import numbers
 from uproar.errors import BadInput
 from uproar.store import Store
-from uproar.study.graph import Done, Report, make, step
+from uproar.study.graph import Done, Report, make, obtain, step
 from uproar.study.run import plan
 from uproar.study.slurm_executor import OutOfTime, Served, Submitit, Task, _goes_on, read_settings
 from uproar.study.spec import Resources
@@ -64,6 +64,19 @@ def named(job) -> str:
     return job.results[0]["estimator"].name if "estimator" in job.results[0].arguments else ""
 
 
+def of_training(job) -> bool:
+    """Whether a job explains training images."""
+    return job.results[0].arguments.get("split") == "train"
+
+
+def with_inputs(job, store):
+    """The job, when all that its results are made from is there."""
+    for result in job.results:
+        for needed in result.inputs:
+            obtain(needed, Store(store))
+    return job
+
+
 DEADLY = "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
 
 
@@ -79,7 +92,7 @@ def test_tasks_of_a_cluster_are_arrays_and_one_that_dies_does_not_end_the_rest(t
     (tmp_path / "deadly.py").write_text(DEADLY)
     study = small(estimators=["random", "deadly"], plugins=[str(tmp_path / "deadly.py")], seeds=1)
     every = [job for job in plan(study, Store(tmp_path / "run" / "store")).jobs if job.step == "ranking"]
-    jobs = {named(job): job for job in every if job.results[0]["split"] == "train"}
+    jobs = {named(job): with_inputs(job, tmp_path / "run" / "store") for job in every if of_training(job)}
     asked = "partition=gpu,time=90m,memory=2GB,gpus=1,workers=2,account=lab"
     runner = Submitit(str(tmp_path / "run" / "store"), asked, [study])
     try:
@@ -111,10 +124,11 @@ def test_closing_cancels_tasks_on_this_machine(tmp_path, small, monkeypatch):
     )
     study = small(estimators=["dawdles"], plugins=[str(tmp_path / "slow.py")], seeds=1)
     runner = Submitit(str(tmp_path / "store"), f"cluster=local,time=5m,logs={tmp_path / 'logs'}", [study])
-    runner.submit(next(job for job in plan(study, Store(tmp_path / "store")).jobs if named(job) == "dawdles"))
+    jobs = plan(study, Store(tmp_path / "store")).jobs
+    runner.submit(with_inputs(next(job for job in jobs if named(job) == "dawdles"), tmp_path / "store"))
     while not pid.exists() or not pid.read_text():
         runner.next()
-    assert [str(job) for jobs in runner.places().values() for job in jobs] == ["explain test images by dawdles seed 0"]
+    assert [str(job) for jobs in runner.places().values() for job in jobs] == ["explain train images by dawdles seed 0"]
     runner.close()
     deadline = time.monotonic() + 20
     while Path(f"/proc/{pid.read_text()}").exists():
