@@ -83,7 +83,7 @@ class TestRay(ExecutorTests):
         while not pid.exists():
             runner.next()
         assert [str(job) for jobs in runner.places().values() for job in jobs] == [
-            "explain test images by dawdles seed 0"
+            "explain train images by dawdles seed 0"
         ]
         runner.close()
         assert not list((tmp_path / "runs").iterdir())
