@@ -26,7 +26,7 @@ def test_run_writes_the_report_the_tables_and_how_it_was_run(tiny_run, here, cap
     assert tiny_run.code == 0
     assert "too few replicates" in tiny_run.out or "needs 5" in tiny_run.out
     assert "report.html" in tiny_run.out.replace("\n", "")
-    (total,) = re.findall(r"(\d+)/\1 cells", tiny_run.err)
+    (total,) = re.findall(r"(\d+)/\1 results", tiny_run.err)
     for name in ("report.html", "results.csv", "verdicts.csv", "run.json"):
         assert (tiny_run.folder / name).stat().st_size > 0
     assert list((tiny_run.folder / "figures").glob("*.svg"))
@@ -39,12 +39,12 @@ def test_run_writes_the_report_the_tables_and_how_it_was_run(tiny_run, here, cap
     page = (folder / "report.html").read_text()
     (folder / "report.html").unlink()
     assert _exit_code(["run", *STUDY, "--out", "mine"]) == 0  # nothing new: the record of who did the work stays
-    assert f"{total} cells, 0 of them new" in capsys.readouterr().out
+    assert f"{total} results, 0 of them new" in capsys.readouterr().out
     assert json.loads((folder / "run.json").read_text())["facts"] == record["facts"]
     assert len((folder / "report.html").read_text()) == pytest.approx(len(page), rel=0.01)
     assert _exit_code(["run", "mine", "--jobs", "1", "--seeds", "3"]) == 0
     more = int(total) * 3 // 2
-    assert f"{more} cells, {more - int(total)} of them new" in capsys.readouterr().out
+    assert f"{more} results, {more - int(total)} of them new" in capsys.readouterr().out
 
 
 def test_a_study_in_a_file_becomes_a_page_of_results(here, capsys):
@@ -78,7 +78,7 @@ def test_what_is_finished_is_reported_from_another_terminal_while_the_study_runs
             time.sleep(0.05)
         assert _exit_code(["report", "mine", "--trust"]) == 1
         shown = capsys.readouterr()
-        assert re.search(r"of \d+ cells when it was last heard of", shown.out)
+        assert re.search(r"of \d+ results when it was last heard of", shown.out)
         assert "failed fails" in shown.err and "oops" in shown.err
         assert "not run yet" in (here / "mine" / "report.html").read_text()
     finally:
@@ -128,7 +128,7 @@ def test_a_dry_run_says_what_would_run_and_leaves_nothing(here, capsys):
     )
     assert _exit_code(["run", "s.toml", "--jobs", "1", "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert "20 cells: 0 in the store, 0 do not apply, 20 to do." in shown
+    assert "20 results: 0 in the store, 0 do not apply, 20 to do." in shown
     assert re.search(r"About \d+ s with 1 process\.|Less than a second with 1 process\.", shown)
     assert not (here / "runs").exists()
 

@@ -160,4 +160,4 @@ def test_a_line_that_computes_and_finds_its_results_again(commands, folder, phot
         shown = _tried(commands, _words(line), place, mode)
         _check(shown, mode, line)
         if line == "make demo" and mode == "80 columns":
-            assert re.search(r"\d+/\d+ cells", shown.plain), shown.plain
+            assert re.search(r"\d+/\d+ results", shown.plain), shown.plain

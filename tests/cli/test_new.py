@@ -78,6 +78,6 @@ def test_results_of_other_runs_are_taken_and_only_what_nobody_has_is_computed(tw
     values = {name: uproar.open(two_runs / "runs" / name).cells.set_index(keys)["accuracy"] for name in ("a", "b", "m")}
     new = values["m"].index.difference(values["a"].index.union(values["b"].index))
     assert {key for key in new if key[1]} == {("sobel", 0.5, 2)}, "the plain training is shared"
-    assert re.search(r" cells, \d+ of them new", capsys.readouterr().out)
+    assert re.search(r" results, \d+ of them new", capsys.readouterr().out)
     for name in ("a", "b"):
         assert (values["m"].loc[values[name].index] == values[name]).all()

@@ -26,8 +26,7 @@ def test_a_run_shows_a_bar_and_colours_on_a_terminal_and_neither_elsewhere(comma
             assert bool(COLOURS.search(shown.text)) == coloured, (variables, term, shown.text)
             assert term != "dumb" or "\x1b" not in shown.text
             if given[0] == "run" and not code:
-                assert re.search(r"\d+/\d+ cells", shown.plain)
-                assert re.search(r"(\d+) cells, \1 of them new", shown.plain)
+                assert re.search(r"(\d+) results, \1 of them new", shown.plain)
     shown = commands.piped(["report", "r"], tmp_path, variables={"FORCE_COLOR": "1"})
     assert shown.code == 0 and COLOURS.search(shown.text)
     assert not re.search(r"\x1b\[\d*[A-K]|\x1b\[\?25", shown.text + shown.errors), "cursor movements in a pipe"
@@ -70,7 +69,7 @@ def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_the
     [
         (
             ["run", *STUDY[:4], *STUDY[6:], "--estimators", "random,slow", "--out", "r"],
-            "Finished cells are in r/store; the same",
+            "Finished results are in r/store; the same",
         ),
         pytest.param(
             ["score", *SMALL, "--estimators", "random,slow", "--out", "s"],

@@ -119,11 +119,11 @@ def test_a_network_that_is_not_ours_gets_the_same_answer(images, kind):
     assert next(net.parameters()).dtype == (torch.float64 if kind == "double" else torch.float32)
 
 
-def test_training_images_add_fine_tuned_judges_that_decide(images):
+def test_training_images_add_fine_tuned_metrics_and_those_that_are_trusted_decide(images):
     x, y = images
     answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)"], train=x, train_labels=y)
     assert {metric.kind for metric in answer.metrics} == {"fine-tuned", "filled"}
-    assert {metric.kind for metric in answer.choice.deciding} == {"fine-tuned"}
+    assert {metric.kind for metric in answer.choice.deciding} == {"filled"}
 
 
 def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_path):

@@ -118,7 +118,7 @@ def test_a_terminated_run_ends_its_workers_and_says_so(tmp_path):
     assert len(started) == 2
     assert not left_after(started, SECONDS)
     assert run.returncode == 128 + signal.SIGTERM
-    assert "Ended by SIGTERM. Finished cells are in out/store; the same command" in told
+    assert "Ended by SIGTERM. Finished results are in out/store; the same command" in told
     assert "Traceback" not in told
     store = Store(tmp_path / "out" / "store")
     for key in store.keys("model"):

@@ -54,13 +54,14 @@ def explain(
     from uproar.estimators import read_chain, require_maps
     from uproar.report.files import missing_libraries, require_libraries
     from uproar.store import Store
-    from uproar.study.subjects import with_applicable
     from uproar.tensors import undefined_maps  # torch loads slowly
 
     if save is None:
         require_libraries("A picture of maps (with --save FILE arrays are written without one)")
     load_plugins(network.plugin)
     chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
+    from uproar.study.subjects import with_applicable  # tables load slowly: not before names are known
+
     kept_maps, drawn = Store(store), not missing_libraries()
     with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
         images = network.read(limit, kept_maps, watch)

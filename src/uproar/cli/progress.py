@@ -47,6 +47,7 @@ class Watch:
     """What a command is doing, how much of it is done, and how long the rest will take."""
 
     def __init__(self, doing: str) -> None:
+        self.ended: set[str] = set()  # studies whose end was told
         self.say(doing)
 
     def say(self, doing: str, left: float = math.nan) -> None:
@@ -106,9 +107,10 @@ class Watch:
         ended = state.done == state.total
         left = (lambda: None) if ended else (lambda: state.left)
         self.count(
-            state.done, state.total, "cells", left, study + "; ".join(machine_lines(state) or map(str, state.running))
+            state.done, state.total, "results", left, study + "; ".join(machine_lines(state) or map(str, state.running))
         )
-        if ended and not redrawn():
+        if ended and not redrawn() and state.study not in self.ended:
+            self.ended.add(state.study)
             self.counted += f" ({state.cached} were there already)" if state.cached else ""
             self.doing, self.since = study.rstrip(": "), time.monotonic()
             self.print()

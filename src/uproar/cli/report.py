@@ -97,7 +97,7 @@ def report(
                 page = written(lambda: results.report(out or folder))
         print_results(results)
         if state is not None and state.done < state.total:
-            output.print(f"The run was at {state.done} of {state.total} cells when it was last heard of.")
+            output.print(f"The run was at {state.done} of {state.total} results when it was last heard of.")
             for line in machine_lines(state):
                 output.print(f"  {escape(line)}", soft_wrap=True)
         code = finish(results, page, folder)

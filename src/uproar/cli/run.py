@@ -292,7 +292,7 @@ def run_and_report(
         executor = "serial" if count == 1 else f"{count} processes"
     facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]]), **environment()}
     facts |= {"wall": {**wall, "begun": wall["begun"] + 1}, "executor": executor}
-    with watched("planning") as watch, keeping(f"Finished cells are in {public(root)}; {AGAIN}"):
+    with watched("planning") as watch, keeping(f"Finished results are in {public(root)}; {AGAIN}"):
         compile_imputer(study.fill, study.metrics, watch)
         watch.say("planning")
         listen = kept_in(folder, watch.of_study, lambda: write_run(folder, study, root, facts, text))
@@ -303,7 +303,7 @@ def run_and_report(
     facts |= {"seconds": round(spent, 1), "wall": wall}
     if not new and before["wall"]["ended"]:
         facts = before  # nothing was done: the record is that of who did it
-    kept = f"All cells are kept; the report is written by: uproar report {folder}"
+    kept = f"All results are kept; the report is written by: uproar report {folder}"
     with watched("drawing the report"), keeping(kept):
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts, text)
@@ -349,14 +349,14 @@ def audit(
     add_to_json(planned=[asdict(cost) for cost in planned])
     cells, seconds = sum(cost.cells for cost in planned), max(1, sum(cost.seconds for cost in planned))
     time = f"at most about {duration(seconds)} with {counted(count, 'process', 'processes')}"
-    output.print(f"{counted(len(planned), 'audit')}: {cells} new cells, {time}.")
+    output.print(f"{counted(len(planned), 'audit')}: {cells} new results, {time}.")
     if dry_run or not planned:
         if planned:
             again = () if names is None else ("--audits", ",".join(chosen))
             print_next(f"{command('audit', folder, *again)} runs them")
         return 0
     study = study.with_changes(audits=[cost.audit for cost in planned])
-    with watched("planning") as watch, keeping(f"Finished cells are in {public(root)}; {AGAIN}"):
+    with watched("planning") as watch, keeping(f"Finished results are in {public(root)}; {AGAIN}"):
         done = run_to_end(study, root, jobs, watch.of_study, ray, slurm=slurm)
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts)
@@ -393,6 +393,6 @@ def plan_audits(
         elif not cost.cells:
             line = "nothing new to run."
         else:
-            line = f"{cost.cells} new cells, at most about {duration(max(1, cost.seconds))}."
+            line = f"{cost.cells} new results, at most about {duration(max(1, cost.seconds))}."
         output.print(escape(f"  {cost.audit}: {line}"), soft_wrap=True)
     return planned

@@ -231,7 +231,6 @@ def score(
     from uproar.estimators import read_chain, require_maps
     from uproar.metrics.registry import fine_tuning_of
     from uproar.store import Store
-    from uproar.study.subjects import fine_tuner_of, with_applicable
 
     load_plugins(network.plugin)
     asked = some("--metrics", metrics, DEFAULT_METRICS)
@@ -244,6 +243,8 @@ def score(
     ready = [name for maps_of in given.values() for name in maps_of]
     methods = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
     chains = require_maps([read_chain(name) for name in with_baselines(methods, ready, not no_baselines)])
+    from uproar.study.subjects import fine_tuner_of, with_applicable  # tables load slowly: not before names are known
+
     with watched("reading the images") as watch, keeping(destination.kept):
         images = network.read(limit, store, watch, train)
         arrays = cut_maps(given, images.x)

@@ -89,8 +89,8 @@ def collect_run(
     place.faults.forget_lost()
     asked = {key for _, key in state.promised}
     if study.until_decided and not asked:
-        parts = [part for _, part in interim_studies(study, store)]
-        cells = (cell for part in parts for setting in settings_of(part) for cell in cells_of(part, setting))
+        looks = [look for _, look in interim_studies(study, store)]
+        cells = (cell for look in looks for setting in settings_of(look) for cell in cells_of(look, setting))
         asked = {cell.result.key for cell in cells if cell.result is not None}
     results = collect(study, place, state.outcomes, tuple(state.notices), facts, asked=asked)
     audited = tuple(findings(audit_requests(study), store, state.outcomes))

@@ -327,7 +327,8 @@ def shown_of(study: Study, setting: Setting) -> list[Result]:
         for chain in study.every_chain:
             if not chain.is_direct and not refusal(study, setting, chain):
                 for seed in study.seeds:
-                    results += setting.ranking(chain, seed, "test")
+                    parts = setting.ranking(chain, seed, "test")
+                    results += () if isinstance(parts, Estimator) else parts
     return results
 
 

@@ -519,7 +519,11 @@ class Changes:
     def tests(self) -> list[Masks]:
         """The assignments of masks that the test images have."""
         kind = self.data.task.kind
-        return [replace(self.protocol.test, of=of) for of in self.removal.tests if of != "class" or kind == "softmax"]
+        return [
+            replace(self.protocol.test, of=of)  # type: ignore[arg-type]
+            for of in self.removal.tests
+            if of != "class" or kind == "softmax"
+        ]
 
     def training(self, ranking: RankingParts) -> Hashable:
         """Equal for changes that one network is trained on."""
@@ -645,7 +649,7 @@ def _tested(model: nn.Module, change: Changes, parts: RankingParts) -> Item:
     test, protocol, kind = change.data.task.test, change.protocol, change.data.task.kind
     ties = change.source(parts, test).ties(change.fraction)
     facts: dict[str, Any] = {"ties": None if math.isnan(ties) else ties, "tests": {}}
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for masks in change.tests:
         images = change.images(masks, parts, test)
         if protocol.learns == "mask":
