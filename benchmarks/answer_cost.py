@@ -24,12 +24,12 @@ import time
 from pathlib import Path
 
 import torch
-from uproar.study.bench import bench_for
-from uproar.study.settings import Setting
 
 import uproar
 from uproar.metrics.registry import CHECKS
 from uproar.store import Store
+from uproar.study.graph import obtain
+from uproar.study.grid import settings_of
 from uproar.study.run import run_study
 
 METHODS = (
@@ -92,9 +92,8 @@ def main() -> None:
             run_study(study_for("digits", 1, 1, name, fractions=[0.5]), Path(folder) / "warm-up", 1)
         networks = Path(folder) / "networks"
         Store(networks).begin()
-        (setting,) = Setting.all_of(judged)
-        bench = bench_for(setting, str(networks))
-        base = processor_seconds(lambda: [bench.base_models.get(seed) for seed in judged.seeds])
+        (setting,) = settings_of(judged)
+        base = processor_seconds(lambda: [obtain(setting.base_model(seed), Store(networks)) for seed in judged.seeds])
         evaluator, checks, roar = interleaved(judged, retrained, networks)
     report(given, base, evaluator, checks, [seconds / share for seconds in roar])
 

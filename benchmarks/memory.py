@@ -22,14 +22,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from uproar.study.bench import Bench
-from uproar.study.cell import Cell
-from uproar.study.settings import Setting
 
-from uproar.data import Source, Split, Task, tasks
+from uproar.data import Source, Split, Task, load, tasks
+from uproar.estimators import read_chain
 from uproar.models import ModelSpec, build
+from uproar.protocols import Masks
 from uproar.store import Store
-from uproar.training import Recipe
+from uproar.study.graph import obtain, stored
+from uproar.study.grid import settings_of
+from uproar.study.inputs import Removal
+from uproar.study.spec import study_of
+from uproar.study.steps import Changes
 
 SIZE, CLASSES, TEST = 224, 4, 200
 FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -83,19 +86,30 @@ def one_size(n: int, estimator: str) -> dict[str, float]:
     torch.set_num_threads(1)
     declare(n)
     with tempfile.TemporaryDirectory() as folder:
-        setting = Setting("made", MODEL, Recipe(), weights=f"{folder}/weights.safetensors")
-        bench = Bench(setting, Store(f"{folder}/store"))
-        save_weights(bench, setting)
-        bench.base_models.get(0)
+        study = study_of(
+            {
+                "tasks": "made",
+                "models": MODEL,
+                "estimators": [estimator],
+                "fractions": FRACTIONS,
+                "evaluator_fractions": FRACTIONS,
+                "weights": saved_weights(folder),
+            }
+        )
+        (setting,), store, (chain, *_) = settings_of(study), Store(f"{folder}/store"), [read_chain(estimator)]
+        obtain(setting.base_model(0), store)
         before, began = peak(), time.process_time()
-        bench.explainer.explain([estimator], 0, FRACTIONS)
+        for split in ("train", "test"):
+            for part in setting.ranking(chain, 0, split):
+                obtain(part, store)
         seconds = time.process_time() - began
         rows = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:256]
         began = time.process_time()
-        shown = bench.cells.changed_images(Cell("made", MODEL, estimator, "roar", 0.5, 0), bench.task.train)
-        shown[rows]
+        changes = Changes(setting.data, Removal("roar"), setting.fill, "pixel", 0.5, 0)
+        parts = tuple(stored(part, store) for part in setting.ranking(chain, 0, "train"))
+        changes.images(Masks(), parts, setting.data.task.train)[rows]
         reading = time.process_time() - began
-        files = [p for p in Path(folder).rglob("*.safetensors") if p.parts[-3] in ("shard", "levels")]
+        files = list(Path(folder, "store", "ranking").rglob("*.safetensors"))
         return {
             "images": n,
             "peak": peak(),
@@ -107,11 +121,13 @@ def one_size(n: int, estimator: str) -> dict[str, float]:
         }
 
 
-def save_weights(bench: Bench, setting: Setting) -> None:
+def saved_weights(folder: str) -> str:
+    """A file of the network's weights."""
     from safetensors.torch import save_file
 
-    model = build(ModelSpec.of(setting.model), bench.task, 0)
-    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, str(setting.weights))
+    file, model = f"{folder}/weights.safetensors", build(ModelSpec.of(MODEL), load("made"), 0)
+    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, file)
+    return file
 
 
 def main() -> None:

@@ -17,13 +17,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from uproar.study.job import Job
-from uproar.study.plan import plan
-
 import uproar
 from uproar.store import Store
 from uproar.study.executors import Processes, Serial
+from uproar.study.graph import Job
 from uproar.study.ray_executor import Ray
+from uproar.study.run import plan
 
 TARGET = 1.7
 ROUNDS = 3
@@ -44,7 +43,7 @@ def study(networks: int, epochs: int) -> uproar.Study:
 
 def trainings(store: str, networks: int, epochs: int) -> list[Job]:
     jobs = plan(study(networks, epochs), Store(store)).jobs
-    return [job for job in jobs if job.kind == "train"]
+    return [job for job in jobs if job.step == "base_model"]
 
 
 def finish(runner, jobs: list[Job]) -> float:
