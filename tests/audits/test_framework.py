@@ -124,5 +124,5 @@ def test_the_command_says_the_cost_first_and_adds_the_answer_to_the_run(tmp_path
         assert ("Shape of the holes" in said) is (
             command[0] == "report" or ("--dry-run" not in command and command[0] == "audit")
         )
-        assert ("geometry: 2 new cells, at most about" in said) is (command[0] == "audit")
-        assert ("1 audit: 2 new cells, at most about" in said) is (command[0] == "audit")
+        assert ("geometry: 2 new results, at most about" in said) is (command[0] == "audit")
+        assert ("1 audit: 2 new results, at most about" in said) is (command[0] == "audit")

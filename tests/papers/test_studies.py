@@ -114,6 +114,9 @@ def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypa
 
 SPURIOUS = {"li2024:cue-retrained", "li2024:cue-original", "li2024:cue-clean"}
 MARKS = {"li2024:rect", "li2024:pooling", "li2024:rect-road-marked", "li2024:rect-road-real"}
+MARKS |= {"li2024:cam-marked", "li2024:cam-real"}
+LAPTOP = {"hooker2019:edges", "li2024:no-best-in-both", "vandersmissen2023:blur-fill", "vandersmissen2023:pointing-lrp"}
+"""Claims about estimators or settings that the tiny studies leave out."""
 
 
 def _names(paper: str) -> set[str]:
@@ -125,15 +128,15 @@ def asked_in(name: str) -> set[str]:
     parts = {
         "li2024-spurious-tiny": SPURIOUS,
         "li2024-marks-tiny": MARKS,
-        "li2024-tiny": _names("li2024") - SPURIOUS - MARKS,
+        "li2024-tiny": (_names("li2024") - SPURIOUS - MARKS - LAPTOP) | {"li2024:cam-real"},
     }
-    return parts[name] if name in parts else _names(name.removesuffix("-tiny"))
+    return parts[name] if name in parts else _names(name.removesuffix("-tiny")) - LAPTOP
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_claim_of_a_paper_is_asked_by_one_of_its_tiny_studies(paper):
     mine = [asked_in(name) for name in TINY if name.startswith(paper)]
-    assert set.union(*mine) == _names(paper)
+    assert set.union(*mine) | (LAPTOP & _names(paper)) == _names(paper)
 
 
 @pytest.mark.slow

@@ -233,11 +233,11 @@ def held(model, x, target):
     begun = FOLDER / "begun"
     if not begun.exists():
         begun.touch()
-        time.sleep(300)
+        time.sleep(40)
     return x.sum(1)
 
 def waits(model, x, target):
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 40
     while not (FOLDER / "killed").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     return -x.sum(1)
@@ -277,8 +277,7 @@ def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, sm
     assert killed.exists(), "the job never began"
     assert set(results.cells["status"]) == {"done"}
     assert any(
-        "by held seed 0" in notice and "died on" in notice and "elsewhere" in notice
-        for notice in results.notices
+        "by held seed 0" in notice and "died on" in notice and "elsewhere" in notice for notice in results.notices
     )
     assert len(seen) == 2 and sum(seen.values()) == jobs
     here = uproar.run(study, store=tmp_path / "b", jobs=1)
