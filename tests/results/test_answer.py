@@ -92,7 +92,7 @@ def test_a_metric_that_the_board_trusts_decides_before_one_that_it_does_not(boar
     board |= {"deletion": 0.42}
     assert answered(pair[0]).lines[-1] == (
         "Caveat: on 2 networks whose use of the input is known, insertion put 70% of the pairs of methods in the right "
-        "order (whole order; 70% by the top pixels; chance: 50%)."
+        "order (whole order; 70% by the top pixels; chance: 50%). It misses the mark of a trusted metric (docs/board.md)."
     )
     board.clear()
     assert answered(*pair).lines[-1].endswith("by insertion and deletion with these settings was not measured.")
@@ -154,7 +154,7 @@ def test_methods_that_are_not_significantly_different_from_the_best_are_recommen
     assert answer.lines[:2] == (
         "Use `lrp` or `ig` (`lrp` is up to 12× cheaper). They are significantly better than every model-free baseline at "
         "showing what your network uses.",
-        "Also better than the baselines, but behind: `occlusion`. Not better than `brightness`: `grad_cam`.",
+        "Also better than the baselines, but behind: `occlusion`. Not significantly better than `brightness`: `grad_cam`.",
     )
     table = answer.table.set_index("method")
     assert table["group"].to_dict() == {"ig": "a", "lrp": "a", "occlusion": "b", "grad_cam": "c"}
@@ -176,7 +176,7 @@ def test_a_method_must_beat_every_baseline_and_baselines_are_never_methods():
     assert answer.methods == ("ig",)
     assert answer.lines == (
         "No method can be recommended: none is significantly better than every model-free baseline.",
-        "Not better than `brightness`: `ig`.",
+        "Not significantly better than `brightness`: `ig`.",
     )
 
 

@@ -104,7 +104,7 @@ def test_the_method_that_finds_what_the_network_uses_is_recommended_and_random_n
     answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)", "points_away", "breaks"])
     assert answer.recommended == ("sq(grad)",), answer.sentence
     assert set(answer.methods) == {"sq(grad)", "points_away"}
-    assert "Not better than" in answer.sentence and "`points_away`" in answer.sentence
+    assert "Not significantly better than" in answer.sentence and "`points_away`" in answer.sentence
     assert "no such layer" in answer.left_out["breaks"]
     assert "No value: `breaks` (" in " ".join(answer.details)
     assert answer.costs["sq(grad)"].passes == 1 and answer.costs["sq(grad)"].seconds > 0

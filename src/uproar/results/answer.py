@@ -350,7 +350,7 @@ def lines_of(answer: Answer) -> tuple[str, ...]:
         if standings and method not in choice.qualified:
             not_better.setdefault(min(standings, key=lambda one: one.lead.value).baseline, []).append(method)
     for baseline, methods in sorted(not_better.items(), key=lambda group: -len(group[1]))[:2]:
-        others.append(f"Not better than `{baseline}`: {quoted(methods)}.")
+        others.append(f"Not significantly better than `{baseline}`: {quoted(methods)}.")
     lines += [" ".join(others), caveat_of(answer) if use else ""]
     return tuple(line for line in lines if line)
 
@@ -368,7 +368,9 @@ def caveat_of(answer: Answer) -> str:
     trusted = any(metric.trusted for metric in deciding)
     card = first.board if len(deciding) == 1 else card_of(agreement([metric.name for metric in deciding]))
     if card is not None:
-        return f"{'How far to believe it' if trusted else 'Caveat'}: {card.believe(label)}"
+        if trusted:
+            return f"How far to believe it: {card.believe(label)}"
+        return f"Caveat: {card.believe(label)} It misses the mark of a trusted metric (docs/board.md)."
     return "" if trusted else f"Caveat: how well methods are ordered by {label} with these settings was not measured."
 
 
