@@ -103,7 +103,7 @@ def audited(plain_case):
         reason="no boxes.",
         plots=(),
         marks=(),
-        audit="sparsity",
+        audit="blur",
         tables={},
     )
     return replace(results, findings=(finding, skipped)), known

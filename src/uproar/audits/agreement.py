@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,11 +99,11 @@ def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, 
     return data
 
 
-def advantage(part: StudyEvidence, metric: str, estimator: str, other: str = BASELINE) -> Interval | None:
-    """How much better an estimator is than another by a metric, positive = better; None where it is not known."""
+def advantage(part: StudyEvidence, metric: str, estimator: str) -> Interval | None:
+    """How much better an estimator is than random by a metric, positive = better; None where it is not known."""
     rows = part.scores
     value = rows[rows["metric"] == str(read_metric(metric))].set_index(["estimator", "seed"])["value"]
-    seeds = [s for s in part.study.seeds if (estimator, s) in value.index and (other, s) in value.index]
+    seeds = [s for s in part.study.seeds if (estimator, s) in value.index and (BASELINE, s) in value.index]
     if not seeds:
         return None
 
@@ -115,19 +115,10 @@ def advantage(part: StudyEvidence, metric: str, estimator: str, other: str = BAS
         numbers = np.array([value[chain, seed] for seed in seeds], dtype=float)
         return Measurements(by_image, numbers, np.stack([one[RESAMPLED] for one in responses]))
 
-    difference = (measured(estimator) - measured(other)).interval()
+    difference = (measured(estimator) - measured(BASELINE)).interval()
     if np.isnan(difference.value):
         return None
     return difference if sign_of(metric) > 0 else -difference
-
-
-def advantage_table(
-    advantages: Iterable[tuple[tuple[str, ...], Interval | None]], columns: Sequence[str], value: str = "advantage"
-) -> pd.DataFrame:
-    """A row for each advantage that is known: p is adjusted by Holm over all rows, `side` is its sign where decided."""
-    rows = [(*keys, each.value, each.low, each.high, each.p) for keys, each in advantages if each is not None]
-    table = pd.DataFrame(rows, columns=[*columns, value, "low", "high", "p"])
-    return corrected(table, effect=value).drop(columns="p")
 
 
 # metrics and protocols
@@ -256,12 +247,14 @@ def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> p
     p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a protocol, as in the
     study's own verdicts.
     """
-    advantages = (
-        ((metric, "metric", chain), advantage(part, metric, chain))
+    rows = [
+        (metric, "metric", chain, each.value, each.low, each.high, each.p)
         for metric in filter(uses_order, data.metrics)
         for chain in data.estimators
-    )
-    tables = [advantage_table(advantages, ["judge", "kind", "estimator"])]
+        if (each := advantage(part, metric, chain)) is not None
+    ]
+    table = pd.DataFrame(rows, columns=["judge", "kind", "estimator", "advantage", "low", "high", "p"])
+    tables = [corrected(table, effect="advantage").drop(columns="p")]
     for protocol in _judging(own):
         verdicts = own.verdicts(protocol).rename_axis("estimator").reset_index()
         if len(verdicts):
