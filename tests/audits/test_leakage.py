@@ -9,8 +9,6 @@ import pytest
 import torch
 
 import uproar
-from uproar.audits.leakage import told_by_masks
-from uproar.estimators import estimator, estimators
 from uproar.papers.song2023.measures import shared_bits, theorem_one_gains, theorem_two_world
 from uproar.statistics.intervals import crossed_mean
 from uproar.training.fit import nll_bits
@@ -114,43 +112,3 @@ def test_a_study_of_random_alone_is_refused_with_the_reason(store):
     run = uproar.run({**BRIGHT, "estimators": ["random"], "seeds": 1}, store=store, jobs=1)
     assert run.findings[0].state == "skipped"
     assert "beside random" in run.findings[0].sentence
-
-
-def test_a_reader_is_paid_for_the_class_and_not_for_calibration():
-    """A network that is sure of anything: a reader that knows nothing puts it right, and so does another's mask."""
-    draw = np.random.default_rng(0)
-    labels = draw.integers(4, size=400)
-    overconfident = 12 * np.eye(4)[draw.integers(4, size=400)]
-    nothing, class_itself = draw.normal(size=(400, 4)), 5 * np.eye(4)[labels]
-    assert abs(told_by_masks(overconfident, nothing, labels).mean()) < 0.05
-    assert told_by_masks(overconfident, class_itself, labels).mean() > 1.5
-    right = 8 * np.eye(4)[labels]
-    assert abs(told_by_masks(right, class_itself, labels).mean()) < 0.05, "the pixels told it already"
-
-
-@pytest.fixture
-def box():
-    """An estimator that shows the 5×5 pixels of the glyph's place, whatever the glyph."""
-
-    @estimator(passes=0, model=False, channels=False, informed=True, name="box")
-    def around(model, x, target, context):
-        """The square in which the glyph lies."""
-        maps = torch.zeros_like(x[:, :1])
-        for own, (row, *_) in zip(maps, context.draws.rows, strict=True):
-            left, top, right, bottom = context.samples.boxes[row].tolist()
-            own[:, top : bottom + 1, left : right + 1] = 1
-        return maps
-
-    yield "box"
-    del estimators._entries["box"]
-
-
-def test_a_box_around_the_evidence_tells_nothing_and_a_place_that_spells_the_class_does(box, tmp_path):
-    study = {**BRIGHT, "audits": ["leakage"], "estimators": ["random", box, "label_cue"]}
-    changes = {"task": "planted(size=10, classes=3, train=240, test=120, noise=0)", "fractions": [0.25], "seeds": 2}
-    (leak,) = uproar.run({**study, **changes}, store=tmp_path, jobs=1).findings
-    told = leak.tables["what the mask adds to the pixels it leaves, bits"].set_index("estimator")
-    assert abs(told.loc["box", "told"]) < 0.05 and told.loc["box", "low"] <= 0, "the evidence is gone, that is all"
-    assert told.loc["label_cue", "told"] > 0.2, "most of what the pixels left do not tell"
-    decoupled = leak.tables["decoupled ROAR, accuracy"].set_index("estimator")
-    assert decoupled.loc["box", "own mask"] < 0.5

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import uproar
-from uproar.audits.stability import (
-    Outcomes,
-    _halves,
-    beats,
-    compare_rankings,
-    decided_pairs,
-    marks,
-    resampled_means,
-    state,
-)
+from uproar.audits.stability import Outcomes, _halves, compare_rankings, decided_pairs, marks, resampled_means, state
 from uproar.statistics.correlation import kendall
 
 
@@ -93,15 +82,9 @@ def test_seeds_that_disagree_decide_nothing_however_many_the_images():
     assert better[1, 0] == 0  # the seeds alone make the difference
 
 
-def test_kendall_equals_scipys_without_ties_and_beats_counts():
-    random = np.random.default_rng(4)
-    a, b = random.normal(size=(2, 9))
+def test_kendall_equals_scipys_without_ties_and_halves_that_agree_give_one_ranking():
+    a, b = np.random.default_rng(4).normal(size=(2, 9))
     assert kendall(a, b) == pytest.approx(stats.kendalltau(a, b).statistic)
-    draws = random.normal(size=(50, 3))
-    share = beats(draws, -1)
-    for i, j in itertools.permutations(range(3), 2):
-        assert share[i, j] == pytest.approx(np.mean([row[i] < row[j] for row in draws]))
-    assert np.isnan(np.diag(share)).all()
     easy = np.broadcast_to(np.array([0.1, 0.5, 0.9])[:, None], (3, 20))
     assert (_halves(easy, draws=5) == 1).all()
 
@@ -126,12 +109,6 @@ def test_a_study_is_judged_by_its_own_answers(tmp_path):
         "70 % alone",
         "fill zero",
     ]
-    cells = run.cells[run.cells["fraction"].isin([0.3, 0.7])]
-    mean = cells.groupby("estimator")["accuracy"].mean()
-    pairs = result.tables["pairs of estimators"]
-    for row in pairs.itertuples():
-        assert row.difference == pytest.approx(mean[row.first] - mean[row.second])
-    assert len(result.plots[0].data) == 9
 
 
 def test_a_cue_that_shows_with_one_fill_only_turns_round_and_honest_rankings_do_not(made_up_tasks, tmp_path):

@@ -50,22 +50,6 @@ EVERY = [
 
 
 @pytest.mark.parametrize("change", EVERY, ids=str)
-def test_a_changed_image_depends_neither_on_its_batch_nor_on_the_order_of_images(change):
-    batch = some_batch()
-    together = change.images(batch)
-    rows = [3, 1]
-    part = dataclasses.replace(
-        batch,
-        x=batch.x[rows],
-        maps=batch.maps[rows],
-        target=batch.target[rows],
-        clean=batch.clean[rows],
-        draws=batch.draws[rows],
-    )
-    assert torch.equal(change.images(part), together[rows])
-
-
-@pytest.mark.parametrize("change", EVERY, ids=str)
 def test_a_change_leaves_the_images_of_the_caller_alone_and_stays_finite(change):
     batch = some_batch()
     before = batch.x.clone()
@@ -207,17 +191,3 @@ def test_blending_goes_from_the_mean_colour_to_the_image():
     torch.testing.assert_close(Blended("none").images(batch), mean + 0.25 * (batch.x - mean))
     faded = Blended("max", "top", 0.5).images(some_batch(n=2))
     assert ((faded - mean).abs().amax(1) < 1e-7).sum((1, 2)).min() >= 31
-
-
-@pytest.mark.parametrize("order", [BY_VALUE, ByWindow(3)])
-@pytest.mark.parametrize("shape", [(3, 6, 5), (1, 6, 5), (2, 1, 30)])
-@pytest.mark.parametrize("side", ["most", "least"])
-def test_removed_pixels_have_the_fill_and_the_others_are_the_image(shape, order, side):
-    """In all channels, for every layout of memory."""
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(4, *shape, generator=generator)
-    batch = batch_of(torch.rand(4, *shape[1:], generator=generator), x=x, mean=torch.rand(shape[0]))
-    change = Removed(side, 10, "mean", order=order)
-    gone = change.removed_mask(batch)[:, None]
-    assert gone.sum((1, 2, 3)).tolist() == [10] * 4
-    assert torch.equal(change.images(batch), torch.where(gone, batch.mean.view(1, -1, 1, 1), x))

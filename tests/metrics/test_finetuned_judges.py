@@ -9,11 +9,10 @@ import scipy
 import torch
 from torch import nn
 
-from tests.closeness import alike
-from tests.metrics.looking import batch_of, part
+from tests.metrics.looking import batch_of
 from uproar.errors import BadOption, NotApplicable
 from uproar.expression import parse
-from uproar.metrics.fine_tuned import PartlyRemoved, ffid_minus, ffid_plus
+from uproar.metrics.fine_tuned import PartlyRemoved
 from uproar.metrics.probe import evaluate, images_shown, summarise
 from uproar.metrics.registry import fine_tuning_of
 from uproar.seeds import Draws
@@ -163,16 +162,6 @@ def test_constant_and_broken_maps_are_undefined_and_counted(small):
     assert broken.isnan().tolist() == [False, False, True, False, False]
 
 
-@pytest.mark.parametrize("text", ["idsds", "ffid_plus(draws=3)", "ffid_minus(draws=3)"])
-def test_values_are_the_same_in_any_batch(small, text):
-    together = one(text, small)
-    again = one(text, small, rows=3)
-    apart = one(text, part(small, [4, 1]))
-    for key, value in together.items():
-        assert alike(again[key], value), key
-        assert alike(apart[key], value[[4, 1]]), key
-
-
 def test_both_sides_share_one_fine_tuning_and_the_explained_network_judges_the_rest(small):
     plus, minus, cells = (fine_tuning_of(name) for name in ("ffid_plus", "ffid_minus", "idsds"))
     assert plus == minus != cells
@@ -214,7 +203,3 @@ def test_without_training_images_or_cells_it_does_not_apply(small):
         one("idsds(grid=8)", small)
     with pytest.raises(BadOption, match="sizes"):
         one("ffid_plus(sizes=[])", small)
-
-
-def test_the_functions_are_documented_under_the_papers_names():
-    assert "FFid+" in ffid_plus.__doc__ and "FFid−" in ffid_minus.__doc__

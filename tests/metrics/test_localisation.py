@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.metrics.looking import batch_of, part, value
+from tests.metrics.looking import batch_of, value
 from tests.metrics.looking import run as responses
 from tests.reference import maps_slow
 from uproar.data import load
@@ -233,18 +233,6 @@ def test_the_scale_of_a_map_does_not_count(name):
     assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_image_does_not_depend_on_its_batch(name):
-    maps = (torch.randn(7, 9, 8) * 2).round()
-    region = torch.rand(7, 9, 8) < 0.3
-    batch = batch_of(maps, region, index=[3, 14, 15, 92, 65, 35, 89], target=torch.arange(7) % 2)
-    together = responses(name, batch)
-    for rows in ([6, 2], [0, 0], [5, 1, 3]):
-        apart = responses(name, part(batch, rows))
-        for key, column in apart.items():
-            assert torch.equal(column.nan_to_num(9), together[key][rows].nan_to_num(9)), key
-
-
 def test_truth_of_another_size_is_refused():
     with pytest.raises(BadShape, match="must be alike"):
         value("iou", batch_of(torch.rand(2, 4, 4), torch.ones(2, 4, 5, dtype=torch.bool)))
@@ -269,10 +257,3 @@ def test_the_share_counts_positive_relevance_and_an_empty_map_gets_nothing():
     assert responses["value"][:4].tolist() == [1.0, 0.25, 0.0, 0.0]
     assert math.isnan(responses["value"][4])
     assert bool((responses["chance"] == 0.25).all())
-
-
-def test_a_random_map_gets_one_in_k_squared():
-    maps = torch.rand(400, 6, 6, generator=torch.Generator().manual_seed(0))
-    cell = torch.zeros(6, 6, dtype=torch.bool)
-    cell[:2, :2] = True
-    assert abs(values(maps, cell.expand(400, 6, 6))["value"].mean() - 1 / 9) < 0.01

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import nn
 
-from tests.metrics.looking import batch_of, gradient, part, run, value
+from tests.metrics.looking import batch_of, gradient, run, value
 from tests.reference import maps_slow
 from uproar.errors import NotApplicable
 from uproar.metrics import sanity as stability
@@ -203,16 +203,6 @@ def test_a_model_without_weights_cannot_be_randomised(batch):
         value("randomisation", with_explain(batch, gradient, model))
 
 
-@pytest.mark.parametrize("similarity", ["spearman", "ssim", "cosine"])
-@pytest.mark.parametrize("name", ["randomisation", "random_logit"])
-def test_an_image_does_not_depend_on_its_batch(name, similarity, batch):
-    together = run(name, batch, similarity=similarity)
-    for rows in ([3, 1], [2, 2], [5, 0, 1]):
-        apart = run(name, part(batch, rows), similarity=similarity)
-        for key, column in apart.items():
-            assert torch.equal(column, together[key][rows]), key
-
-
 class Linear(nn.Module):
     """Scores that are linear in the pixels, so that the weights are a perfect map."""
 
@@ -352,30 +342,3 @@ def test_sensitivity_needs_an_estimator_and_a_map_that_is_not_zero(linear):
 
     batch = batch_of(torch.rand(6, 8, 9), model=model, x=x, target=target, explain=nothing)
     assert value("sensitivity_max", batch).isnan().all()
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("infidelity", {}),
-        ("infidelity", {"perturb": "noise"}),
-        ("infidelity:raw", {"fill": "uniform"}),
-        ("sensitivity_max", {}),
-    ],
-)
-def test_stability_of_an_image_does_not_depend_on_its_batch(name, options, tiny16):
-    x = torch.rand(5, 3, 16, 16)
-    batch = batch_of(
-        torch.randn(5, 16, 16),
-        model=tiny16,
-        x=x,
-        target=torch.tensor([0, 1, 2, 3, 1]),
-        index=[7, 8, 2, 40, 5],
-        mean=torch.zeros(3),
-        explain=gradient,
-    )
-    together = run(name, batch, **options)
-    for rows in ([3, 1], [2, 2], [4, 0, 1]):
-        apart = run(name, part(batch, rows), **options)
-        for key, column in apart.items():
-            assert torch.equal(column, together[key][rows]), key

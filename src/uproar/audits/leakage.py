@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import scipy
 import torch
 
 from uproar.audits.registry import REMOVED, Evidence, StudyEvidence, Style, audit, conclude, lines, unique_names
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot
-from uproar.seeds import generator
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, crossed_mean
 from uproar.training.fit import nll_bits
@@ -112,7 +110,6 @@ def leakage(evidence: Evidence) -> Finding:
     tables = {
         "masks alone against ROAR, accuracy": masks,
         "what pixels add to the mask, bits: I(Y; X' | M)": pixels,
-        "what the mask adds to the pixels it leaves, bits": _told(predictions),
         "decoupled ROAR, accuracy": decoupled,
     }
     plots = [_mask_plot(masks, predictions.chance, known), _pixel_plot(pixels, predictions.entropy)]
@@ -142,9 +139,6 @@ _NOTES = (
     "What pixels add to the mask is a diagnosis and never a score: a mask that tells everything would look best.",
     "Bits of the mask are H(Y) minus the held-out loss of the network of masks alone, a lower bound of I(M; Y): a "
     "stronger network may read more from the masks.",
-    "What the mask adds to the pixels it leaves: bits that the network of masks alone, mixed with decoupled ROAR, "
-    "saves under own masks, beyond what it saves when every mask is read for another image. It is 0 where masks say "
-    "nothing of the class, also where they remove all evidence and leave the decoupled network too sure of itself.",
     "Decoupled ROAR trains with masks permuted across images, so that a mask says nothing of the class, and tests with "
     "each image's own. Own below permuted: the ranking finds what counts; own equal to it: geometry alone.",
     "`ROAR minus decoupled` is the leak as it is used: the same pixels are gone, but only ROAR can use the masks.",
@@ -241,50 +235,6 @@ def _pixels(predictions: Predictions) -> pd.DataFrame:
         for name, t, (added,) in predictions.finished(ADDED)
     ]
     return pd.DataFrame(rows, columns=["estimator", "fraction", "mean", "low", "high"])
-
-
-def _told(predictions: Predictions) -> pd.DataFrame:
-    """What a reader of the masks of each estimator knows of the class beyond the pixels left, mean over fractions."""
-    rows, labels = [], predictions.labels.numpy()
-    for name in predictions.part.estimators:
-        bits = []
-        for t in predictions.fractions:
-            known, reader = (predictions.answers(protocol, name, t) for protocol in ("decoupled", "roar:mask"))
-            if known is not None and reader is not None:
-                bits.append([told_by_masks(*scores, labels) for scores in zip(known, reader, strict=True)])
-        if len(bits) == len(predictions.fractions):
-            rows.append({"estimator": name, **crossed_mean(np.mean(bits, axis=0)).as_row("told")})
-    return pd.DataFrame(rows, columns=["estimator", "told", "low", "high"])
-
-
-def told_by_masks(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Bits per image that a reader of the image's mask saves beyond a reader of another image's mask.
-
-    `known` and `reader` are scores (n, classes): of a network that sees the pixels left and cannot read masks, and of
-    one that sees masks alone. Both readers are mixed with it by weights fitted on the other half of the images, so
-    that an overconfident network is put right by either: calibration alone saves nothing.
-    """
-    ring = torch.randperm(len(labels), generator=generator("leakage", "masks of other images")).numpy()
-    others = np.empty_like(ring)
-    others[ring] = np.roll(ring, 1)
-    return np.asarray(_mixed_bits(known, reader[others], labels) - _mixed_bits(known, reader, labels))
-
-
-def _mixed_bits(known: np.ndarray, reader: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Log-loss in bits of a weighted sum of two networks' log-probabilities; weights are fitted on every other row."""
-    logs, bits = scipy.special.log_softmax(np.stack([known, reader]).astype(float), axis=2), np.empty(len(labels))
-    right = np.take_along_axis(logs, labels[None, :, None], 2)[..., 0]
-
-    def losses(weights: np.ndarray, rows: slice) -> np.ndarray:
-        mixed = np.tensordot(weights, logs[:, rows], 1)
-        return np.asarray(np.logaddexp.reduce(mixed, axis=1) - weights @ right[:, rows])
-
-    for half in (0, 1):
-        fitted = scipy.optimize.minimize(
-            lambda w, rows: losses(w, rows).mean(), [0.5, 0.5], slice(1 - half, None, 2), bounds=[(0, 20)] * 2
-        )
-        bits[half::2] = losses(fitted.x, slice(half, None, 2)) / np.log(2)
-    return bits
 
 
 def _decoupled(predictions: Predictions) -> pd.DataFrame:

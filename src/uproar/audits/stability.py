@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, Style, audit, bars, conclude, heat_map
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, Style, audit, bars, conclude
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.protocols import protocol_named
@@ -79,19 +79,12 @@ def stability(
     draws = resampled_means(base.values)
     better = decided_pairs(base, sign)
     table, turned = compare_rankings(base, changes, draws, better, sign)
-    chance, order = beats(draws, sign), np.argsort(-sign * base.means, kind="stable")
-    pairs = [
-        (base.names[i], base.names[j], base.means[i] - base.means[j], chance[i, j], bool(better[i, j]))
-        for i, j in itertools.combinations(order, 2)
-    ]
-    columns = ["first", "second", "difference", "probability that first is better", "decided"]
     return Finding(
         state(table, turned, better),
-        _sentence(table, turned, int((better > 0).sum()), len(pairs), base),
-        plots=(_heat_map(base, chance, order, better), _bars(table)),
+        _sentence(table, turned, better, base),
+        plots=(_bars(table),),
         tables={
             "agreement of rankings": table,
-            "pairs of estimators": pd.DataFrame(pairs, columns=columns),
             "pairs that turn round": pd.DataFrame(
                 turned, columns=["what changes", "better in the study", "better then"]
             ),
@@ -100,7 +93,6 @@ def stability(
         notes=(
             "Kendall's τ is 1 for the same order and 0 for unrelated ones. Intervals: 1000 draws of seeds and test "
             "images; between seeds and between halves of the images, the range that was seen.",
-            "Seeds are few: the probabilities say what these replicates can tell, not what hundreds would.",
         ),
     )
 
@@ -194,18 +186,6 @@ def resampled_means(values: Array, draws: int = 1000) -> Array:
     return np.array(means)
 
 
-def beats(draws: Array, sign: int = 1) -> Array:
-    """How often each estimator (row) is better than each other (column); equal counts half. The diagonal is NaN.
-
-    >>> beats(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))[0, 1].item()
-    0.625
-    """
-    gap = sign * (draws[:, :, None] - draws[:, None, :])
-    share = (gap > 0).mean(0) + (gap == 0).mean(0) / 2
-    np.fill_diagonal(share, np.nan)
-    return np.asarray(share)
-
-
 def decided_pairs(outcomes: Outcomes, sign: int) -> np.ndarray:
     """1 where the row is significantly better than the column, -1 where worse, else 0, (estimators, estimators)."""
     names = outcomes.names
@@ -245,10 +225,11 @@ def marks(own: pd.DataFrame, turned: Sequence[Turn], protocol: str) -> tuple[Mar
     )
 
 
-def _sentence(table: pd.DataFrame, turned: Sequence[Turn], sure: int, total: int, base: Outcomes) -> str:
+def _sentence(table: pd.DataFrame, turned: Sequence[Turn], better: np.ndarray, base: Outcomes) -> str:
     tau = table.set_index("what changes")["tau"]
     lowest = table.loc[table["tau"].idxmin()]
-    _, _, seeds, images = base.right.shape
+    estimators, _, seeds, images = base.right.shape
+    sure, total = int((better > 0).sum()), estimators * (estimators - 1) // 2
     turns = len({frozenset(pair) for _, *pair in turned})
     return (
         f"{sure} of {total} pairs of estimators are decided with {counted(seeds, 'seed')} and {images} test images; "
@@ -256,18 +237,6 @@ def _sentence(table: pd.DataFrame, turned: Sequence[Turn], sure: int, total: int
         f"{lowest['what changes']} (τ = {lowest['tau']:.2f}, {lowest['low']:.2f} to {lowest['high']:.2f}), and "
         f"{counted(turns, 'decided pair')} turn{'s' if turns == 1 else ''} round when the setting changes."
     )
-
-
-def _heat_map(base: Outcomes, chance: Array, order: np.ndarray, better: np.ndarray) -> Plot:
-    rows = [
-        {"estimator": base.names[i], "than": base.names[j], "probability": chance[i, j]} for i in order for j in order
-    ]
-    total = len(order) * (len(order) - 1) // 2
-    title = f"{int((better > 0).sum())} of {total} pairs of estimators are decided"
-    reading = "Probability that the row is really better than the column, best first; near one half cannot be told."
-    axes = (("than", "better than"), ("estimator", ""))
-    style: Style = {"value": "probability", "percent": True}
-    return heat_map("stability", title, reading, pd.DataFrame(rows), *axes, **style)
 
 
 def _bars(table: pd.DataFrame) -> Plot:
