@@ -66,9 +66,7 @@ def test_parts_of_an_array_are_read_without_the_rest(address, item):
     with pytest.raises(KeyError):
         store.spans("cell", "cd34", "a", [(0, 1)])
     with pytest.raises(Damaged, match="ends early"):
-        store.spans("cell", "ab12", "a", [(8, 14)])
-    with pytest.raises(Damaged, match="cannot be read"):
-        store.spans("cell", "ab12", "other", [(0, 1)])
+        Store(address).spans("cell", "ab12", "a", [(8, 14)])
 
 
 def test_make_is_called_once(address, item):
@@ -94,7 +92,7 @@ def test_a_damaged_file_is_noticed_set_aside_and_made_again(address, item, damag
     assert again.facts == item.facts
     assert "computed again" in store.faults.notices[0]
     assert store.read("cell", "ab").facts == item.facts
-    assert store.backend.names("cell") == ["cell/ab/ab.damaged", "cell/ab/ab.safetensors"]
+    assert [*store.backend.sizes("cell")] == ["cell/ab/ab.damaged", "cell/ab/ab.safetensors"]
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path, item, monkeypatch):
@@ -111,7 +109,7 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, item, monkeypatch):
 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path):
-    (tmp_path / "FORMAT.json").write_text(json.dumps(_marker(FORMAT + 1)))
+    (tmp_path / "FORMAT.json").write_bytes(_marker(FORMAT + 1))
     with pytest.raises(StoreError, match="another version"):
         Store(tmp_path)
 
@@ -139,13 +137,9 @@ def test_a_key_changes_with_every_input():
     assert len(keys) == 4
 
 
-def test_keys_are_found_by_their_beginning(address, item):
+def test_facts_are_those_that_were_written_and_empty_of_what_is_not_there(address, item):
     store = Store(address)
-    for key in ("abc-1", "abc-2", "abd-1"):
-        store.write("levels", key, item)
-    assert list(store.keys("levels", "abc")) == ["abc-1", "abc-2"]
-    assert len(list(store.keys("levels"))) == 3
-    assert list(store.keys("cell")) == []
+    store.write("levels", "abc-1", item)
     assert store.facts("levels", "abc-1") == item.facts
     assert store.facts("levels", "zz") == {}
 
@@ -159,10 +153,9 @@ def test_facts_longer_than_what_is_read_at_first_are_read_whole(address):
 def test_what_another_process_wrote_is_seen(address, item, monkeypatch):
     """Listings that a file system remembers, and those kept for planning, must not hide it for long."""
     mine, other = Store(address), Store(address)
-    assert list(mine.keys("levels", "ab")) == []
     assert not mine.has("levels", "abc")
     other.write("levels", "abc", item)
-    assert list(mine.keys("levels", "ab")) == ["abc"]
+    assert [*mine.backend.sizes("levels")] == ["levels/ab/abc.safetensors"]
     assert mine.find("levels", "abc") is not None
     monkeypatch.setattr("uproar.backends.LISTED", 0.0)
     assert mine.has("levels", "abc")
@@ -292,7 +285,7 @@ def test_parts_of_arrays_are_verified(address, monkeypatch):
         store.spans("shard", "ab", "levels", [(31, 33)])
     for cut in (1, 36, 100):  # also where a chunk ends
         store.backend.write(name, bytes(sound[:-cut]))
-        with pytest.raises(Damaged, match="ends early"):
+        with pytest.raises(Damaged, match="does not match"):
             store.spans("shard", "ab", "levels", [(60, 100)])
 
 

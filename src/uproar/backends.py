@@ -50,18 +50,13 @@ class LocalFolder:
     def refresh(self) -> None:
         """Forget cached listings, so that files of other processes are seen: nothing is cached."""
 
-    def names(self, folder: str) -> list[str]:
-        """What is below a folder, sorted."""
-        paths = (self.path / folder).rglob("*")  # a folder with the name of a file stands in the place of one
-        files = (path for path in paths if path.suffix or not path.is_dir())
-        return sorted(path.relative_to(self.path).as_posix() for path in files)
-
-    def sizes(self) -> dict[str, int]:
-        """Every file with its bytes, sorted by name."""
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Every file below a folder with its bytes, sorted by name; a folder may stand in the place of one."""
         sizes = {}
-        for name in self.names(""):
-            with contextlib.suppress(FileNotFoundError):  # another process has just moved it
-                sizes[name] = os.stat(self.full(name)).st_size
+        for path in sorted((self.path / folder).rglob("*")):
+            if path.suffix or not path.is_dir():
+                with contextlib.suppress(OSError):  # another process has just moved it
+                    sizes[path.relative_to(self.path).as_posix()] = path.stat().st_size
         return sizes
 
     def _open(self, name: str) -> BinaryIO:
@@ -70,7 +65,7 @@ class LocalFolder:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise OSError(errno.EINVAL, "it is no file")
-        return os.fdopen(handle, "rb", buffering=0)
+        return os.fdopen(handle, "rb")
 
     def start(self, name: str, count: int) -> bytes:
         """The first bytes of a file."""
@@ -90,10 +85,7 @@ class LocalFolder:
         """All bytes of a file; or FileNotFoundError."""
         with self._open(name) as file:
             content = bytearray(os.fstat(file.fileno()).st_size)
-            done = 0
-            while count := file.readinto(memoryview(content)[done:]):  # type: ignore[attr-defined]
-                done += count
-        del content[done:]
+            del content[file.readinto(content) :]  # type: ignore[attr-defined]
         return content
 
     def write(self, name: str, content: bytes, flush: bool = True) -> None:
@@ -140,10 +132,8 @@ class ObjectStore:
     def __init__(self, url: str) -> None:
         self.root = url.rstrip("/")
         self.system, self.base = _system(self.root)
-        self.known: dict[str, set[str]] = {}
-        """The names below each top folder, as they were last listed."""
-        self.listed: dict[str, float] = {}
-        """When each was."""
+        self.listed: dict[str, tuple[set[str], float]] = {}
+        """The names below each top folder, as they were last listed, and when."""
 
     def full(self, name: str) -> str:
         return f"{public(self.root)}/{name}"
@@ -151,28 +141,26 @@ class ObjectStore:
     def _inside(self, name: str) -> str:
         return f"{self.base}/{name}"
 
+    def _known(self, name: str) -> tuple[set[str], float]:
+        """The names known to be in the top folder of a name, and when they were listed."""
+        return self.listed.setdefault(name.partition("/")[0], (set(), -LISTED))
+
     def has(self, name: str) -> bool:
         """Read from a listing not older than `LISTED`: one that is too old to know costs work done twice, no more."""
-        kind = name.partition("/")[0]
-        if name not in self.known.get(kind, ()) and time.monotonic() - self.listed.get(kind, -LISTED) >= LISTED:
-            self.known[kind] = set(self.names(kind))
-            self.listed[kind] = time.monotonic()
-        return name in self.known.get(kind, ())
+        names, when = self._known(name)
+        if name not in names and time.monotonic() - when >= LISTED:
+            kind = name.partition("/")[0]
+            names = set(self.sizes(kind))
+            self.listed[kind] = names, time.monotonic()
+        return name in names
 
     def refresh(self) -> None:
         self.listed.clear()
-        self.known.clear()  # others may also have taken something away
 
-    def names(self, folder: str) -> list[str]:
-        return list(self._listing(folder, self._inside(folder)))
-
-    def sizes(self) -> dict[str, int]:
-        return self._listing("", self.base)
-
-    def _listing(self, folder: str, path: str) -> dict[str, int]:
+    def sizes(self, folder: str = "") -> dict[str, int]:
         with self._translate_errors("list", folder):
             self.system.invalidate_cache()  # what other processes wrote must be seen
-            files = self.system.find(path, detail=True)
+            files = self.system.find(self._inside(folder) if folder else self.base, detail=True)
         skip = len(self.base) + 1
         return {path[skip:]: int(files[path]["size"] or 0) for path in sorted(map(str, files))}
 
@@ -211,17 +199,17 @@ class ObjectStore:
                     with contextlib.suppress(Exception):
                         self.system.rm_file(apart)
                     raise
-        self.known.setdefault(name.partition("/")[0], set()).add(name)
+        self._known(name)[0].add(name)
 
     def set_aside(self, name: str, other: str) -> None:
         with contextlib.suppress(Exception):
             self.system.mv(self._inside(name), self._inside(other))
-        self.known.get(name.partition("/")[0], set()).discard(name)
+        self._known(name)[0].discard(name)
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(Exception):
             self.system.rm_file(self._inside(name))
-        self.known.get(name.partition("/")[0], set()).discard(name)
+        self._known(name)[0].discard(name)
 
     def sweep(self) -> None:
         """Left to whoever cleans the store: its clock is not ours."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shlex
@@ -71,12 +70,10 @@ def write_file(path: str | Path, content: bytes, apart: str | None = None, flush
             if flush:
                 os.fsync(handle)
         os.replace(hidden, path)
-    except BaseException as error:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(hidden)
-        if apart is None or not (isinstance(error, OSError) and error.errno == errno.EXDEV):
-            raise
-        write_file(path, content, None, flush)  # the folder of its kind lies on another disk
+        raise
 
 
 # addresses without what must stay secret: passwords and tokens are never shown or written down

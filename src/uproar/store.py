@@ -1,11 +1,10 @@
 """Results by kind and key, whole or absent: the store is the resume.
 
-An item is a file `<kind>/<first two of key>/<key>.safetensors`, which other programs can open, written atomically (see
-`backends`): a reader sees the whole file or none. Its metadata hold one text that says what the file is (kind, key,
-format), the facts, and for every array its type, shape and the digests of its chunks; and the digest of that text. So
-the header alone verifies what the item is and what is known of it, and any part of an array is verified by the chunks
-it lies in. A file that is not the item asked for is set aside, noted, and computed again by whoever needs it.
-Nothing is ever unpickled. Several runs may use one store at the same time.
+An item is a file `<kind>/<first two of key>/<key>.safetensors`, written atomically (see `backends`): a reader sees the
+whole file or none. Its metadata hold one text with kind, key, format, facts, and for every array its type, shape and
+the digests of its chunks; and the digest of that text. So facts are verified by the header alone, and rows of a shard
+by the chunks they lie in. A file that is not the item asked for is set aside, noted, and computed again by whoever
+needs it. Nothing is ever unpickled. Several runs may use one store at the same time.
 """
 
 from __future__ import annotations
@@ -88,12 +87,6 @@ class Layout(NamedTuple):
     digests: str
     """Of all chunks, one behind the other."""
 
-    def verify(self, start: int, content: bytes | memoryview) -> None:
-        """Refuse bytes that are not those of the whole chunks from byte `start` of the array on."""
-        digests, first = chunk_digests(content), start // CHUNK * DIGITS
-        if self.digests[first : first + len(digests)] != digests:
-            raise Unsound("does not match its digest")
-
 
 class Header(NamedTuple):
     """What a verified header says."""
@@ -164,27 +157,10 @@ def decode_item(content: bytearray, kind: str, key: str) -> Item:
     header, arrays = read_header(content, kind, key), {}
     for name, layout in header.arrays.items():
         values = memoryview(content)[layout.start : layout.stop]
-        chunks = -(-len(values) // CHUNK)
-        if len(values) != layout.stop - layout.start or len(layout.digests) != DIGITS * chunks:
-            raise Unsound("cannot be read")
-        layout.verify(0, values)
+        if chunk_digests(values) != layout.digests:
+            raise Unsound("does not match its digest")
         arrays[name] = np.frombuffer(values, layout.dtype).reshape(layout.shape)
     return Item(arrays, header.facts)
-
-
-def chunk_runs(spans: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]:
-    """The fewest runs of whole chunks, as spans of an array's bytes, that cover some spans of them.
-
-    >>> chunk_runs([(5, 9), (CHUNK + 1, CHUNK + 2), (9 * CHUNK, 9 * CHUNK + 1)], 10 * CHUNK - 3)
-    [(0, 32768), (147456, 163837)]
-    """
-    runs: list[tuple[int, int]] = []
-    for first, last in sorted((start // CHUNK, -(-stop // CHUNK)) for start, stop in spans):
-        if runs and first <= runs[-1][1]:
-            runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
-        else:
-            runs.append((first, last))
-    return [(first * CHUNK, min(last * CHUNK, size)) for first, last in runs]
 
 
 # the store
@@ -233,34 +209,35 @@ class Store:
 
     def begin(self) -> None:
         """Write the marker of a store if there is none yet: reading alone leaves no trace."""
-        if self._begun:
-            return
-        try:
-            self.backend.write(MARKER, json.dumps(_marker(FORMAT)).encode())
-        except OSError as error:
-            raise self._unusable(error) from None
-        self._begun = True
+        if not self._begun:
+            with self._usable():
+                self.backend.write(MARKER, _marker(FORMAT))
+            self._begun = True
 
-    def _unusable(self, error: OSError) -> StoreError:
-        reason = error.strerror or error
-        return StoreError(
-            f"Cannot use {public(self.root)} as a store: {reason}; choose another place (--store, --out)."
-        )
+    @contextlib.contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or error
+            raise StoreError(
+                f"Cannot use {public(self.root)} as a store: {reason}; choose another place (--store, --out)."
+            ) from None
 
     def _is_store(self) -> bool:
         """Whether there is a store of this format already; one that cannot be read is refused."""
-        try:
-            version = _format(self.backend.start(MARKER, 1000))
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise self._unusable(error) from None
-        if version == FORMAT:
+        with self._usable():
+            try:
+                content = self.backend.start(MARKER, 1000)
+            except FileNotFoundError:
+                return False
+        if content == _marker(FORMAT):
             return True
-        if version is not None:
+        number = re.match(rb'\{"format": (\d+)', content)
+        if number and content == _marker(int(number[1])):
             raise StoreError(
-                f"The store {public(self.root)} was written by another version of uproar (format {version}, this one "
-                f"reads {FORMAT}); use that version or choose another folder with --store."
+                f"The store {public(self.root)} was written by another version of uproar (format {int(number[1])}, "
+                f"this one reads {FORMAT}); use that version or choose another folder with --store."
             )
         if not list_store(self).items:
             raise StoreError(
@@ -280,36 +257,27 @@ class Store:
         """Whether an item is there (not whether it is sound: reading tells)."""
         return self.backend.has(self.name(kind, key))
 
-    def keys(self, kind: str, prefix: str = "") -> Iterator[str]:
-        """The keys of a kind's items that start with `prefix`."""
-        folder = f"{kind}/{prefix[:2]}" if len(prefix) >= 2 else kind
-        for name in self.backend.names(folder):
-            key = name.rpartition("/")[2].removesuffix(SUFFIX)
-            if name.endswith(SUFFIX) and key.startswith(prefix):
-                yield key
+    def keys(self, kind: str) -> list[str]:
+        """The keys of a kind's items."""
+        names = (name.rpartition("/")[2] for name in self.backend.sizes(kind))
+        return [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
 
     def facts(self, kind: str, key: str) -> dict[str, Any]:
         """An item's facts alone, verified without reading its arrays; empty if it is absent or damaged."""
-        header = self._header(kind, key)
-        return {} if header is None else header.facts
-
-    def _header(self, kind: str, key: str) -> Header | None:
         try:
             with self._translated(kind, key):
-                return self._read_header(kind, key)
+                return self._read_header(kind, key).facts
         except Absent:
-            return None
+            return {}
         except Damaged as damage:
             self._set_aside(kind, key, damage)
-            return None
+            return {}
 
     def _read_header(self, kind: str, key: str) -> Header:
         name = self.name(kind, key)
         start = self.backend.start(name, HEADER)
         size = header_size(start)
-        if len(start) < size:
-            start = self.backend.start(name, size)
-        return read_header(start, kind, key)
+        return read_header(start if len(start) >= size else self.backend.start(name, size), kind, key)
 
     def spans(self, kind: str, key: str, array: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Some spans (start, stop) of the bytes of an item's array, verified without reading the rest.
@@ -317,41 +285,43 @@ class Store:
         `Damaged` if they are not what was written, and the file is set aside; `Absent` if it is not there.
         """
         name = self.name(kind, key)
-        remembered = name in self._headers
+        remembered = self._headers.pop(name, None)
         try:
             with self._translated(kind, key):
-                if not remembered:
-                    self._headers[name] = self._read_header(kind, key)
-                return self._spans(name, array, spans)
+                header = remembered or self._read_header(kind, key)
+                pieces = self._pieces(name, header.arrays.get(array), spans)
         except Absent:
-            self._headers.pop(name, None)
             self.faults.absent.add((kind, key))
             raise
         except Damaged as damage:
-            self._headers.pop(name, None)
-            if remembered:  # the file may have been made anew since its header was read
+            if remembered is not None:  # the file may have been made anew since its header was read
                 return self.spans(kind, key, array, spans)
-            if damage.__cause__ is not None:  # the file itself, not what was asked of it
-                self._set_aside(kind, key, damage)
+            self._set_aside(kind, key, damage)
             raise
-
-    def _spans(self, name: str, array: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        layout = self._headers[name].arrays.get(array)
-        if layout is None:
-            raise Damaged(f"{self.backend.full(name)} cannot be read: it has no array {array}")
-        if any(stop > layout.stop - layout.start for _, stop in spans):
-            raise Damaged(f"{self.backend.full(name)} ends early")
-        runs = chunk_runs(spans, layout.stop - layout.start)
-        contents = self.backend.spans(name, [(layout.start + start, layout.start + stop) for start, stop in runs])
-        for (start, stop), content in zip(runs, contents, strict=True):
-            if len(content) != stop - start:
-                raise Unsound("ends early")
-            layout.verify(start, content)
-        pieces = []
-        for start, stop in spans:
-            run = next(i for i, (first, last) in enumerate(runs) if first <= start and stop <= last)
-            pieces.append(bytes(contents[run][start - runs[run][0] : stop - runs[run][0]]))
+        self._headers[name] = header
         return pieces
+
+    def _pieces(self, name: str, layout: Layout | None, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Spans of an array's bytes, from the chunks that they lie in; chunks side by side are read together."""
+        if layout is None or any(stop > layout.stop - layout.start for _, stop in spans):
+            raise Unsound("ends early")
+        needed = [range(start // CHUNK, -(-stop // CHUNK)) for start, stop in spans]
+        runs: list[list[int]] = []
+        for chunk in sorted(set().union(*needed)):
+            if runs and chunk == runs[-1][-1] + 1:
+                runs[-1].append(chunk)
+            else:
+                runs.append([chunk])
+        places = [
+            (layout.start + run[0] * CHUNK, min(layout.start + (run[-1] + 1) * CHUNK, layout.stop)) for run in runs
+        ]
+        chunks = {}
+        for run, content in zip(runs, self.backend.spans(name, places), strict=True):
+            if chunk_digests(content) != layout.digests[run[0] * DIGITS : (run[-1] + 1) * DIGITS]:
+                raise Unsound("does not match its digest")
+            chunks.update({chunk: content[i * CHUNK : (i + 1) * CHUNK] for i, chunk in enumerate(run)})
+        wholes = (b"".join(chunks[chunk] for chunk in some) for some in needed)
+        return [whole[start % CHUNK :][: stop - start] for whole, (start, stop) in zip(wholes, spans, strict=True)]
 
     def read(self, kind: str, key: str) -> Item:
         """An item, verified; `Damaged` if it is not what was written, `Absent` if it is not there."""
@@ -417,20 +387,10 @@ class Store:
         return item
 
 
-def _marker(version: int) -> dict[str, Any]:
+def _marker(version: int) -> bytes:
     """What tells a store, with a digest: another number by damage is not another version."""
-    return {"format": version, "digest": _digest(json.dumps(["uproar store", version]))[:16]}
-
-
-def _format(content: bytes) -> int | None:
-    """The format that a marker names; None if it is damaged or something else."""
-    try:
-        marker = json.loads(content)
-        version = marker["format"]
-        sound = type(version) is int and version >= 1 and marker == _marker(version)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    return version if sound else None
+    digest = _digest(json.dumps(["uproar store", version]))[:16]
+    return json.dumps({"format": version, "digest": digest}).encode()
 
 
 # what a store holds: results by kind, damaged files, and leftovers
@@ -450,20 +410,20 @@ class Inventory:
     ([('cell', 'ab12')], {})
     """
 
-    items: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    items: Mapping[tuple[str, str], int]
     """Results, by kind and key, with their bytes; sound ones where they were verified."""
+    leftovers: Mapping[str, int]
+    """Files that were set aside, or that a killed process left unfinished, with their bytes."""
     damaged: Mapping[str, str] = field(default_factory=dict)
     """Files that are not the result whose name they bear, with the reason; only where they were verified."""
-    leftovers: Mapping[str, int] = field(default_factory=dict)
-    """Files that were set aside, or that a killed process left unfinished, with their bytes."""
 
     def kinds(self) -> dict[str, tuple[int, int]]:
         """Files and bytes of the results, by kind."""
         sums: dict[str, tuple[int, int]] = {}
-        for (kind, _), size in self.items.items():
+        for (kind, _), size in sorted(self.items.items()):
             files, total = sums.get(kind, (0, 0))
             sums[kind] = files + 1, total + size
-        return dict(sorted(sums.items()))
+        return sums
 
 
 def list_store(store: Store) -> Inventory:
@@ -471,16 +431,11 @@ def list_store(store: Store) -> Inventory:
     items, leftovers = {}, {}
     for name, size in store.backend.sizes().items():
         match = _ITEM.fullmatch(name)
-        if name == MARKER:
-            continue
-        if name.startswith(f"{UNFINISHED}/"):
+        if name.startswith(f"{UNFINISHED}/") or (match and match["suffix"] == DAMAGED):
             leftovers[name] = size
-        elif match and match["key"].startswith(match["start"]):
-            if match["suffix"] == SUFFIX:
-                items[match["kind"], match["key"]] = size
-            elif match["suffix"] == DAMAGED:
-                leftovers[name] = size
-    return Inventory(items, leftovers=leftovers)
+        elif match and match["suffix"] == SUFFIX and match["key"].startswith(match["start"]):
+            items[match["kind"], match["key"]] = size
+    return Inventory(items, leftovers)
 
 
 def verify_store(store: Store, listen: Callable[[int, int], None] = lambda *_: None) -> Inventory:
@@ -498,7 +453,7 @@ def verify_store(store: Store, listen: Callable[[int, int], None] = lambda *_: N
         except Damaged as error:
             damaged[name] = str(error).removeprefix(store.backend.full(name)).strip()
         listen(done, len(every.items))
-    return Inventory(sound, damaged, every.leftovers)
+    return Inventory(sound, every.leftovers, damaged)
 
 
 def set_aside(store: Store, inventory: Inventory) -> None:
@@ -513,9 +468,7 @@ def copy_results(sources: Sequence[Store], target: Store, listen: Callable[[int,
     items = {item: store for store in reversed(sources) for item in list_store(store).items if item not in there}
     for done, ((kind, key), store) in enumerate(items.items(), 1):
         for source in (store, *sources):  # another store may have it sound
-            try:
+            with contextlib.suppress(Absent, Damaged):
                 target.write(kind, key, source.read(kind, key))
                 break
-            except (Absent, Damaged):
-                continue
         listen(done, len(items))

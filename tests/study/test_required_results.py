@@ -24,7 +24,7 @@ def test_what_estimators_prepare_for_a_network_is_needed(small, tmp_path, estima
     changes = {"estimators": ["random", estimator], "protocols": ["roar:no-retrain"], "fractions": [0.2], "seeds": 1}
     study = small(plugins=[str(tmp_path / "own.py")], **changes)
     run_study(study, tmp_path / "store", jobs=1)
-    states = list(Store(tmp_path / "store").keys("state", ""))
+    states = list(Store(tmp_path / "store").keys("state"))
     assert states
     needs = required_results(study)
     assert all(("state", key) in needs for key in states)

@@ -41,7 +41,7 @@ class Token:
 
     def write(self) -> None:
         """Say that the run is there; forget those that are over."""
-        for name in self.backend.names(FOLDER):
+        for name in self.backend.sizes(FOLDER):
             if self._over(name):
                 self._forget(name)
         said = {"host": socket.gethostname(), "pid": os.getpid(), "begun": time.time()}
