@@ -102,7 +102,7 @@ def test_without_scripts_the_charts_are_there(folder, tmp_path):
     shot = tmp_path / "page.png"
     browse(bare, tmp_path, "--window-size=1200,4200", f"--screenshot={shot}")
     pixels = np.asarray(Image.open(shot).convert("RGB")).astype(int)
-    for light, _ in HUES:
+    for light in HUES:
         colour = [int(light[k : k + 2], 16) for k in (1, 3, 5)]
         rows = np.flatnonzero((np.abs(pixels - colour).max(2) <= 3).sum(1) > 0)
         assert np.ptp(rows) > 400, f"{light} stands in the curves and in the verdicts far below"

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.report.drawing import ON_DARK, as_bytes, as_colours, draw, inline, map_colours
+from uproar.report.drawing import as_bytes, as_colours, dark_colours, draw, inline, map_colours
 from uproar.report.figures import (
     HUES,
+    ON_DARK,
     REFERENCE,
     Chart,
     Figure,
@@ -28,6 +29,7 @@ from uproar.report.figures import (
 from uproar.report.study_figures import audit_figure
 from uproar.results.finding import Plot
 
+NAN = float("nan")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -38,8 +40,8 @@ def words(root):
 def curves() -> Figure:
     by_name = styles(["random", "<grad>"])
     series = tuple(
-        Series(name, by_name[name], (0.1, 0.5, 0.9), mean, (0.1, None, 0.2), (0.3, None, 0.6))
-        for name, mean in (("random", (0.9, 0.5, 0.2)), ("<grad>", (0.8, None, 0.1)))
+        Series(name, by_name[name], (0.1, 0.5, 0.9), mean, (0.1, NAN, 0.2), (0.3, NAN, 0.6))
+        for name, mean in (("random", (0.9, 0.5, 0.2)), ("<grad>", (0.8, NAN, 0.1)))
     )
     chart = Chart("", series, "share removed", "accuracy", (0.0, 1.0), level=0.1, level_label="chance")
     return Figure((chart,), name="c", title="A <title>")
@@ -87,7 +89,10 @@ def test_inside_the_page_a_figure_has_ids_of_its_own_and_colours_that_follow_the
     assert ids and all(i.startswith("1-c-") for i in ids) and len(set(ids)) == len(ids)
     assert set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", whole)) <= set(ids)
     grad = styles(["random", "<grad>"])["<grad>"]
-    assert f"var(--on{grad.light[1:]},{grad.light})" in whole and ON_DARK[grad.light] == grad.dark
+    assert (
+        f"var(--on{grad.colour[1:]},{grad.colour})" in whole
+        and f"--on{grad.colour[1:]}:{ON_DARK[grad.colour]};" in dark_colours()
+    )
     assert "http://purl.org" not in whole and "<style" not in whole
 
 
@@ -96,7 +101,7 @@ def test_rows_are_drawn_and_tell_their_values():
     rows = (
         ForestRow("a", style, 0.5, 0.4, 0.6),
         ForestRow("b & c", style, 0.2, filled=False),
-        ForestRow("d", style, None),
+        ForestRow("d", style, NAN),
     )
     one = Forest(rows, (0, 1), "x", zero=True, band=(0.1, 0.2))
     for plots in ((one,), (one, one)):
@@ -106,11 +111,11 @@ def test_rows_are_drawn_and_tell_their_values():
 
 
 def test_heat_maps_and_pictures_say_what_is_in_their_cells():
-    heat = HeatMap("one", ("x", "y"), ("r",), ((0.5, None),), (("0.50", "–"),))
+    heat = HeatMap("one", ("x", "y"), ("r",), ((0.5, NAN),), (("0.50", "–"),))
     texts = words(ET.fromstring(draw(Figure((heat, heat), name="h"))))
     assert texts.count("0.50") == 2 and texts.count("–") == 2
-    tiles = (Tile(np.zeros((4, 4), np.uint8), "93 %", 0.93, True), Tile(None, "–"))
-    pictures = Pictures(("50 %", "90 %"), (PictureRow("grad", tiles),), np.zeros((300, 200, 3), np.uint8), "image 7")
+    tiles = (Tile(np.zeros((4, 4), np.uint8), "93 %", True), Tile(None, "–"))
+    pictures = Pictures(("50 %", "90 %"), (PictureRow("grad", tiles, np.zeros((300, 200, 3), np.uint8)),), "image 7")
     texts = words(ET.fromstring(draw(Figure((pictures,), name="p"))))
     assert {"93 %", "–", "50 %", "90 %", "grad", "image 7"} <= {*texts}
 
@@ -134,7 +139,7 @@ def test_a_figure_is_the_same_bytes_every_time(kind, start):
 def test_no_two_of_a_hundred_methods_look_the_same_and_ten_have_hues_of_their_own():
     looks = styles(["random", *(f"m{k}" for k in range(100))])
     assert looks["random"] == REFERENCE and len(set(looks.values())) == 101
-    assert len({looks[f"m{k}"].light for k in range(10)}) == len(HUES)
+    assert len({looks[f"m{k}"].colour for k in range(10)}) == len(HUES)
 
 
 def test_maps_are_red_above_zero_blue_below_and_grey_where_they_are_not_numbers():

@@ -134,7 +134,7 @@ def explained(
     """The maps of the images, of which some are drawn; how good the network is; by layer, the methods that use it."""
     from uproar.estimators.layers import chosen_layers
     from uproar.models.output_kind import assuming_output, logits_of
-    from uproar.report.mapsheet import write_map_sheet  # plots load slowly
+    from uproar.report.mapsheet import MapSheet  # plots load slowly
     from uproar.results.quality import predictions_of, quality_of
     from uproar.study.subjects import pieces_of, stored_maps
     from uproar.training import predict
@@ -155,7 +155,8 @@ def explained(
         predictions = predictions_of(outputs[:SHOWN], subject.target.numpy()[:SHOWN], kind, classes or whole)
         captions = [f"{title}\n{each.words}" for title, each in zip(images.titles, predictions, strict=False)]
         few = {name: a[:SHOWN].numpy() for name, a in maps.items()}
-        write_map_sheet(out, subject.x[:SHOWN].numpy(), few, captions, quality, layers)
+        heading = " ".join(text for text in (quality.sentence, quality.warning) if text)
+        MapSheet(subject.x[:SHOWN].numpy(), few, captions, heading, layers).save(out)
     by_layer: dict[str, list[str]] = {}
     for name, layer in layers.items():
         by_layer.setdefault(layer, []).append(name)

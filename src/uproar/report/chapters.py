@@ -230,7 +230,7 @@ def deciding_chart(answer: Answer, measured: Sequence[Measured]) -> Figure | Non
         for row in values[values["name"].isin(answer.methods)].itertuples():
             qualified = BLACK if row.name in answer.choice.qualified else GREY
             style = GREEN if row.name in answer.recommended else qualified
-            rows.append(ForestRow.of(str(row.name), style, row.value, row.low, row.high))
+            rows.append(ForestRow(str(row.name), style, row.value, row.low, row.high))
         limits = limits_of([*(v for row in rows for v in (row.value, row.low, row.high)), *(band or ())])
         title = one.label if len(shown) > 1 else ""
         forests.append(Forest(tuple(rows), limits, f"{one.unit}, 95 % CI", title, band=band))
@@ -329,7 +329,7 @@ def shortcut_part(answer: Answer) -> Part | None:
         rows = []
         for name in methods:
             style, share = GREEN if name in answer.recommended else BLACK, by_name[name]
-            rows.append(ForestRow.of(name, style, 100 * share.value, 100 * share.low, 100 * share.high))
+            rows.append(ForestRow(name, style, 100 * share.value, 100 * share.low, 100 * share.high))
         forests.append(Forest(tuple(rows), limits, "percent lost", title))
     best = methods[0]
     found = (
@@ -550,7 +550,9 @@ def effect(interval: Interval) -> str:
 def _exhibit_part(view: StudyView, by_name: Styles) -> Part | None:
     """The figures and tables of the papers whose claims were tested, from this study's numbers."""
     papers = list(dict.fromkeys(paper_of(one.claim) for one in view.results.claims))
-    drawn, undrawn = figures_of_papers(FigureSource.of(view, by_name), papers) if papers else ((), ())
+    if not papers:
+        return None
+    drawn, undrawn = figures_of_papers(FigureSource.of(view, by_name), papers)
     blocks: list[Block] = []
     for one in drawn:
         blocks += [one.figure] if one.figure is not None else []
@@ -559,8 +561,5 @@ def _exhibit_part(view: StudyView, by_name: Styles) -> Part | None:
             frame = pd.DataFrame(list(one.table.rows), columns=heads)
             caption = f"{one.paper}, {one.place}" if one.figure else f"{one.title} ({one.paper}, {one.place})"
             blocks.append(Table(frame, f"{caption}.", one.name, one.table.note))
-    places: dict[tuple[str, str], list[str]] = {}
-    for missing in undrawn:
-        places.setdefault((clean(missing.paper), clean(missing.reason)), []).append(missing.place)
-    blocks += [f"Not drawn: {paper}, {', '.join(where)}: {reason}." for (paper, reason), where in places.items()]
+    blocks += [f"Not drawn: {paper}, {', '.join(places)}: {reason}." for (paper, reason), places in undrawn.items()]
     return Part("Figures and tables as in the papers", tuple(blocks), "papers") if blocks else None

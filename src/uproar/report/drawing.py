@@ -26,35 +26,12 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from uproar.report.figures import (
-    HUES,
-    REFERENCE,
-    Chart,
-    Figure,
-    Forest,
-    ForestRow,
-    HeatMap,
-    Numbers,
-    Pictures,
-    Series,
-    Style,
-)
-from uproar.report.formatting import clean, percent, score, shortened
+from uproar.report.figures import ON_DARK, REFERENCE, Chart, Figure, Forest, ForestRow, HeatMap, Pictures, Series, Style
+from uproar.report.formatting import clean, known, percent, score, shortened
 
 INK, MUTED, LINE, PAPER = "#16191d", "#5b6470", "#dfe3e8", "#fefefe"
-ON_DARK = dict(HUES) | {INK: "#f4f6f8", MUTED: "#b5bec9", LINE: "#2b323a", PAPER: "#171b20"}
+DARK = {**ON_DARK, INK: "#f4f6f8", MUTED: "#b5bec9", LINE: "#2b323a", PAPER: "#171b20"}
 """What a colour of a figure becomes on a dark page."""
-DASHES: dict[str, Any] = {
-    "solid": "-",
-    "dash": (0, (5, 2.2)),
-    "dot": (0, (1.2, 1.6)),
-    "dashdot": (0, (5, 1.6, 1.2, 1.6)),
-    "longdash": (0, (8, 2.5)),
-}
-MARKERS = {
-    **{"circle": "o", "circle-open": "o", "square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v"},
-    **{"cross": "P", "x": "X", "star": "*"},
-}
 SCALES: dict[str, str | Colormap] = {
     "sequential": "Blues",
     "diverging": "RdBu_r",
@@ -163,13 +140,13 @@ def inline(svg: bytes, key: str, label: str) -> Markup:
         clean(label), int(width)
     )
     rest = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{key}-", rest)
-    coloured = re.sub("|".join(ON_DARK), lambda colour: f"var(--on{colour[0][1:]},{colour[0]})", rest)
+    coloured = re.sub("|".join(DARK), lambda colour: f"var(--on{colour[0][1:]},{colour[0]})", rest)
     return Markup(f"{head}{described}>{coloured}")
 
 
 def dark_colours() -> str:
     """The style rule that turns figures of the page to a dark ground."""
-    return "".join(f"--on{light[1:]}:{dark};" for light, dark in ON_DARK.items())
+    return "".join(f"--on{light[1:]}:{dark};" for light, dark in DARK.items())
 
 
 # charts
@@ -218,11 +195,11 @@ def _mark_legend(legend: Legend, labels: Sequence[str]) -> None:
 def _line_style(style: Style, joined: bool = True) -> dict[str, Any]:
     """A style in Matplotlib's words; points of a scatter plot are not joined."""
     return {
-        "color": style.light,
-        "linestyle": DASHES[style.dash] if joined else "none",
-        "marker": MARKERS[style.marker],
+        "color": style.colour,
+        "linestyle": style.dash if joined else "none",
+        "marker": style.marker,
         "markersize": 4.5,
-        "markerfacecolor": PAPER if style.marker.endswith("open") else style.light,
+        "markerfacecolor": PAPER if style.hollow else style.colour,
     }
 
 
@@ -248,21 +225,23 @@ def _chart(axes: Axes, chart: Chart, small: bool) -> None:
         axes.tick_params(labelsize=7.5)
 
 
-def _array(values: Numbers) -> np.ndarray:
-    """Values for drawing, gaps as NaN."""
-    return np.array([np.nan if v is None else v for v in values], dtype=float)
+def _ends(series: Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The values of a series with the lower and upper ends of their intervals, NaN where there are none."""
+    nothing = [np.nan] * len(series.y)
+    y, low, high = (np.asarray(v if len(v) else nothing, dtype=float) for v in (series.y, series.low, series.high))
+    return y, low, high
 
 
 def _tips(series: Series, chart: Chart, shown: Sequence[int]) -> list[str]:
     """What is read at some points of a series."""
     across, upright = chart.percent
+    ends, words = _ends(series), percent if upright else score
     tips = []
     for i in shown:
-        x, ends = series.x[i], (series.low[i], series.high[i])
+        x, (value, low, high) = series.x[i], (float(side[i]) for side in ends)
         where = series.names[i] if series.names else percent(x, 0) if across and isinstance(x, float) else str(x)
-        values = [percent(v) if upright else score(v) for v in (series.y[i], *ends)]
-        interval = "" if None in ends else f" [{values[1]}, {values[2]}]"
-        tips.append(clean(f"{series.label} at {where}: {values[0]}{interval}"))
+        interval = f" [{words(low)}, {words(high)}]" if known(low) and known(high) else ""
+        tips.append(clean(f"{series.label} at {where}: {words(value)}{interval}"))
     return tips
 
 
@@ -270,9 +249,9 @@ def _lines(axes: Axes, chart: Chart) -> None:
     """Lines with bands; the reference is the heaviest and lies on top."""
     within = chart.y_range or (-np.inf, np.inf)
     for series in chart.series:
-        y, low, high = (_array(side) for side in (series.y, series.low, series.high))
+        y, low, high = _ends(series)
         style, mark, above = _line_style(series.style), _mark(series=clean(series.label)), 5 if series.reference else 3
-        bands = {"color": series.style.light, "alpha": 0.1, "linewidth": 0, "gid": mark}
+        bands = {"color": series.style.colour, "alpha": 0.1, "linewidth": 0, "gid": mark}
         axes.fill_between(series.x, np.clip(low, *within), np.clip(high, *within), **bands)  # type: ignore[arg-type]
         width = 1.5 + 0.5 * series.reference
         axes.plot(series.x, y, **{**style, "marker": "none"}, linewidth=width, zorder=above, gid=mark)
@@ -282,15 +261,14 @@ def _lines(axes: Axes, chart: Chart) -> None:
         axes.plot(x, y[shown], **{**style, "linestyle": "none"}, zorder=above, gid=points)
         for i in shown if chart.named else ():
             at: dict[str, Any] = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center", "fontsize": 6}
-            axes.annotate(series.names[i], (series.x[i], y[i]), color=series.style.light, **at)
+            axes.annotate(series.names[i], (series.x[i], y[i]), color=series.style.colour, **at)
 
 
 def _points(axes: Axes, chart: Chart) -> None:
     for series in chart.series:
-        mark, y = _mark(series=clean(series.label)), _array(series.y)
-        if any(low is not None for low in series.low):
-            ends = (_array(series.low), _array(series.high))
-            axes.vlines(series.x, *ends, color=series.style.light, linewidth=0.9, gid=mark)
+        mark, (y, low, high) = _mark(series=clean(series.label)), _ends(series)
+        if np.isfinite(low).any():
+            axes.vlines(series.x, low, high, color=series.style.colour, linewidth=0.9, gid=mark)
         shown = np.flatnonzero(np.isfinite(y)).tolist()
         points = _mark(series=clean(series.label), tips=_tips(series, chart, shown))
         axes.plot([series.x[i] for i in shown], y[shown], **_line_style(series.style, joined=False), gid=points)
@@ -303,9 +281,9 @@ def _bars(axes: Axes, chart: Chart) -> None:
     width = 0.8 / max(len(chart.series), 1)
     for place, series in enumerate(chart.series):
         at = [names.index(str(x)) - 0.4 + (place + 0.5) * width for x in series.x]
-        y, low, high = (_array(side) for side in (series.y, series.low, series.high))
+        y, low, high = _ends(series)
         error = None if np.isnan(low).all() else np.nan_to_num(np.stack([y - low, high - y]))
-        bars = axes.bar(at, y, width * 0.9, color=series.style.light, yerr=error, error_kw={"linewidth": 1})
+        bars = axes.bar(at, y, width * 0.9, color=series.style.colour, yerr=error, error_kw={"linewidth": 1})
         for bar in bars:
             bar.set_gid(_mark(series=clean(series.label)))
     axes.set_xticks(range(len(names)), [shortened(name, 18) for name in names], rotation=35, ha="right", fontsize=8)
@@ -343,30 +321,28 @@ def _forest(axes: Axes, forest: Forest, names: list[str]) -> None:
     if forest.band is not None:
         axes.axvspan(*forest.band, color=MUTED, alpha=0.13, linewidth=2)
     if forest.zero:
-        axes.axvline(0, color=REFERENCE.light, linestyle=DASHES["dash"], linewidth=1.2)
+        axes.axvline(0, color=REFERENCE.colour, linestyle="--", linewidth=1.2)
     for row in forest.rows:
-        at = names.index(row.label)
-        if row.value is not None:
-            _interval(axes, at, row.value, row)
+        if known(row.value):
+            _interval(axes, names.index(row.label), row)
     axes.set(xlim=forest.limits, ylim=(len(names) - 0.45, -0.55))
     axes.set_yticks(range(len(names)), [shortened(name) for name in names], color=INK)
     if forest.band is not None:
-        colours = {row.label: row.style.light for row in forest.rows}
+        colours = {row.label: row.style.colour for row in forest.rows}
         for text, name in zip(axes.get_yticklabels(), names, strict=False):
             text.set_color(colours.get(name, INK))
     axes.tick_params(axis="y", length=0)
 
 
-def _interval(axes: Axes, at: int, value: float, row: ForestRow) -> None:
+def _interval(axes: Axes, at: int, row: ForestRow) -> None:
     """An interval with its point: filled where the difference is significant, hollow where it is not."""
-    colour = row.style.light
-    text = clean(f"{row.label}: {score(value)}")
-    if row.low is not None and row.high is not None:
+    colour, text = row.style.colour, f"{row.label}: {score(row.value)}"
+    if known(row.low) and known(row.high):
         axes.plot([row.low, row.high], [at, at], color=colour, linewidth=1.8)
         text += f" [{score(row.low)}, {score(row.high)}]"
     marker: dict[str, Any] = {"marker": "o", "markersize": 6, "markeredgewidth": 1.6, "linestyle": "none"}
     face = colour if row.filled else PAPER
-    axes.plot(value, at, color=colour, markerfacecolor=face, **marker, gid=_mark(tips=[text]))
+    axes.plot(row.value, at, color=colour, markerfacecolor=face, **marker, gid=_mark(tips=[clean(text)]))
 
 
 # heat maps
@@ -389,13 +365,13 @@ def _heat_maps(figure: Figure) -> Sheet:
 
 
 def _heat_map(axes: Axes, plot: HeatMap, limits: tuple[float, float], named: bool, slanted: bool) -> None:
-    values = np.array([_array(row) for row in plot.values])
+    values = np.array(plot.values, dtype=float)
     shown = np.ma.masked_invalid(values)
     axes.imshow(shown, cmap=SCALES[plot.scale], vmin=limits[0], vmax=limits[1], aspect="auto", alpha=0.85)
     axes.grid(False)
     for (i, j), value in np.ndenumerate(values):
-        strong, known = abs(value) > 0.6 * limits[1], np.isfinite(value)
-        colour = "white" if strong else "black" if known else INK  # what has no colour stands on the page itself
+        strong = abs(value) > 0.6 * limits[1]
+        colour = "white" if strong else "black" if known(value) else INK  # what has no colour stands on the page itself
         axes.text(j, i, plot.words[i][j], ha="center", va="center", fontsize=7.5, color=colour)
     heads = [shortened(name, 18) if slanted else "\n".join(wrap(clean(name), 11)) for name in plot.columns]
     turned: dict[str, Any] = {"rotation": 35, "ha": "right"} if slanted else {}
@@ -416,9 +392,9 @@ def _heat_map(axes: Axes, plot: HeatMap, limits: tuple[float, float], named: boo
 def _pictures(figure: Figure) -> Sheet:
     """Names at the left, heads on top, the image itself in the first column, what is said of a tile above it."""
     (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
-    notes = ["", *(plot.notes or [""] * len(plot.heads))]
-    heads = [wrap(shortened(name, 30), 15) for name in ("image", *plot.heads)]
-    heads = [head + wrap(shortened(note, 40), 17) for head, note in zip(heads, notes, strict=True)]
+    heads = [
+        [line for part in head.split("\n") for line in wrap(shortened(part), 16)] for head in ("image", *plot.heads)
+    ]
     above = 0.2 if any(tile.words for row in plot.rows for tile in row.tiles) else 0.0
     pitch, step = SIDE + GAP, SIDE + GAP + above
     wide, tall = pitch * len(heads), step * len(plot.rows)
@@ -430,9 +406,7 @@ def _pictures(figure: Figure) -> Sheet:
     for column, lines in enumerate(heads):
         place = (column * pitch + SIDE / 2, -0.05)
         axes.text(*place, "\n".join(lines), ha="center", va="bottom", fontsize=7, linespacing=1.0)
-    first = [plot.image if row.image is None else row.image for row in plot.rows]
-    grid = [[a, *(tile.pixels for tile in row.tiles)] for a, row in zip(first, plot.rows, strict=True)]
-    _mosaic(axes, grid, above, step)
+    _mosaic(axes, [[row.image, *(tile.pixels for tile in row.tiles)] for row in plot.rows], above, step)
     for row, one in enumerate(plot.rows):
         y = row * step + above
         lines = wrap(shortened(one.label, 60), 22)
@@ -440,7 +414,7 @@ def _pictures(figure: Figure) -> Sheet:
         for column, tile in enumerate(one.tiles, 1):
             x, weight = column * pitch + SIDE / 2, "bold" if tile.best else "normal"
             axes.text(x, y - 0.03, tile.words, ha="center", va="bottom", fontsize=7.5, fontweight=weight)
-    sheet.supxlabel(shortened("; ".join(part for part in (plot.subject, plot.x_label) if part), 100), fontsize=8.5)
+    sheet.supxlabel(shortened(plot.below, 100), fontsize=8.5)
     return sheet
 
 

@@ -8,21 +8,20 @@ A `Figure` has one plot or several small ones of a kind:
     Pictures   images in rows and columns, with a value above each
 
 `drawing` draws each of them once, for the page and for papers. Values are as they were measured (shares of one, not
-percent); None stands for what is not known.
+percent); NaN stands for what is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from uproar.report.formatting import known
 from uproar.statistics.design import BASELINE
 
-Numbers = tuple[float | None, ...]
 Limits = tuple[float, float]
 
 
@@ -31,35 +30,37 @@ Limits = tuple[float, float]
 
 @dataclass(frozen=True)
 class Style:
-    """How a series is drawn: a colour for light and one for dark ground, a dash and a marker."""
+    """How a series is drawn: its colour, and dash and marker as Matplotlib names them."""
 
-    light: str
-    dark: str
-    dash: str = "solid"
-    marker: str = "circle"
+    colour: str
+    dash: Any = "-"
+    marker: str = "o"
+    hollow: bool = False
 
 
-REFERENCE = Style("#16191d", "#f4f6f8", "dash", "circle-open")
-MUTED = Style("#5b6470", "#b5bec9")
-CHOSEN = Style("#00896a", "#2fcfa5")
+REFERENCE = Style("#16191d", "--", hollow=True)
+MUTED = Style("#5b6470")
+CHOSEN = Style("#00896a")
 
 # Okabe and Ito's hues, darkened or lightened for contrast, and a violet: distinguishable with any of the usual colour
 # deficiencies. Yellow is left out, since no dark enough yellow is one. The last three are for studies with many
 # estimators; markers distinguish them where hues do not.
-HUES = (
-    ("#0072b2", "#4db2ec"),
-    ("#d55e00", "#ff8a3d"),
-    ("#00896a", "#2fcfa5"),
-    ("#b8458c", "#ee8cc6"),
-    ("#b98200", "#f2b632"),
-    ("#3da0d6", "#9bdcff"),
-    ("#6a4fbf", "#b3a1ff"),
-    ("#8a4b1f", "#d9a06a"),
-    ("#b3202f", "#ff8088"),
-    ("#5d6b00", "#c0d04a"),
-)
-MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
-DASHES = ("solid", "dot", "dashdot", "longdash")
+ON_DARK = {
+    "#0072b2": "#4db2ec",
+    "#d55e00": "#ff8a3d",
+    "#00896a": "#2fcfa5",
+    "#b8458c": "#ee8cc6",
+    "#b98200": "#f2b632",
+    "#3da0d6": "#9bdcff",
+    "#6a4fbf": "#b3a1ff",
+    "#8a4b1f": "#d9a06a",
+    "#b3202f": "#ff8088",
+    "#5d6b00": "#c0d04a",
+}
+"""What each hue becomes on a dark page."""
+HUES = tuple(ON_DARK)
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
+DASHES: tuple[Any, ...] = ("-", ":", "-.", (0, (8, 2.5)))
 
 
 def styles(estimators: Iterable[str]) -> dict[str, Style]:
@@ -69,8 +70,8 @@ def styles(estimators: Iterable[str]) -> dict[str, Style]:
     that even those of one hue differ in two ways.
 
     >>> by_name = styles(["random", "grad", "ig"])
-    >>> by_name["random"].dash, by_name["grad"].dash, by_name["grad"].light != by_name["ig"].light
-    ('dash', 'solid', True)
+    >>> by_name["random"].dash, by_name["grad"].dash, by_name["grad"].colour != by_name["ig"].colour
+    ('--', '-', True)
     """
     by_name: dict[str, Style] = {}
     for name in dict.fromkeys(estimators):
@@ -80,7 +81,7 @@ def styles(estimators: Iterable[str]) -> dict[str, Style]:
         place = len(by_name) - (BASELINE in by_name)
         rounds = place // (len(HUES) * len(DASHES))
         dash, marker = DASHES[place // len(HUES) % len(DASHES)], MARKERS[(place + rounds) % len(MARKERS)]
-        by_name[name] = Style(*HUES[place % len(HUES)], dash, marker)
+        by_name[name] = Style(HUES[place % len(HUES)], dash, marker)
     return by_name
 
 
@@ -89,15 +90,15 @@ def styles(estimators: Iterable[str]) -> dict[str, Style]:
 
 @dataclass(frozen=True)
 class Series:
-    """The points of one name: y over x, with the ends of 95 % intervals."""
+    """The points of one name: y over x, with the ends of 95 % intervals where there are any."""
 
     label: str
     style: Style
-    x: tuple[Any, ...]
+    x: Sequence[Any]
     """Numbers; names for bars."""
-    y: Numbers
-    low: Numbers
-    high: Numbers
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
     names: tuple[str, ...] = ()
     """Of single points, where they have some."""
     reference: bool = False
@@ -134,16 +135,11 @@ class ForestRow:
 
     label: str
     style: Style
-    value: float | None
-    low: float | None = None
-    high: float | None = None
+    value: float
+    low: float = math.nan
+    high: float = math.nan
     filled: bool = True
     """Whether the point is filled: of a difference that is significant."""
-
-    @classmethod
-    def of(cls, label: str, style: Style, value: float, low: float, high: float, filled: bool = True) -> ForestRow:
-        """A row of numbers that may be NaN."""
-        return cls(label, style, *map(number_or_none, (value, low, high)), filled=filled)  # type: ignore[arg-type,misc]
 
 
 @dataclass(frozen=True)
@@ -167,7 +163,7 @@ class HeatMap:
     title: str
     columns: tuple[str, ...]
     rows: tuple[str, ...]
-    values: tuple[Numbers, ...]
+    values: tuple[Sequence[float], ...]
     words: tuple[tuple[str, ...], ...]
     scale: Literal["sequential", "diverging", "reversed", "changes"] = "diverging"
     """Colours: from white to blue; blue below zero and red above; the reverse; magenta below zero and cyan above."""
@@ -175,7 +171,7 @@ class HeatMap:
     @property
     def limits(self) -> Limits:
         """Where the colours end."""
-        there = [v for row in self.values for v in row if v is not None]
+        there = [v for row in self.values for v in row if math.isfinite(v)]
         top = max(map(abs, there), default=1.0) or 1.0
         return (min(0.0, *there) if there else 0.0) if self.scale == "sequential" else -top, top
 
@@ -187,7 +183,6 @@ class Tile:
     pixels: np.ndarray | None
     """Bytes, (h, w) or (h, w, 3); None where there is none."""
     words: str = ""
-    value: float | None = None
     best: bool = False
 
 
@@ -197,8 +192,8 @@ class PictureRow:
 
     label: str
     tiles: tuple[Tile, ...]
-    image: np.ndarray | None = None
-    """The image itself, where rows are images."""
+    image: np.ndarray
+    """Itself, unchanged: stands first."""
 
 
 @dataclass(frozen=True)
@@ -208,13 +203,8 @@ class Pictures:
     heads: tuple[str, ...]
     """Of the columns, without the first, which holds the image itself."""
     rows: tuple[PictureRow, ...]
-    image: np.ndarray | None = None
-    """The image itself, where all rows have the same."""
-    subject: str = ""
-    x_label: str = ""
-    """What the heads of the columns mean."""
-    notes: tuple[str, ...] = ()
-    """Below the heads, e.g. the layer that a method looks at; none, or one for each."""
+    below: str = ""
+    """What stands below all."""
 
 
 Plot = Chart | Forest | HeatMap | Pictures
@@ -232,8 +222,6 @@ class Figure:
     """What it shows."""
     reading: str = ""
     """How to read it."""
-    subject: str = ""
-    """The protocol or metric it is of."""
 
     @property
     def charts(self) -> tuple[Chart, ...]:
@@ -248,33 +236,13 @@ class Figure:
 # numbers of plots
 
 
-def layer_notes(names: Iterable[str], layers: Mapping[str, str]) -> tuple[str, ...]:
-    """What stands below the name of each method: the layers it looks at; nothing where no method looks at any.
-
-    >>> layer_notes(["grad", "grad_cam"], {"grad_cam": "layer4"})
-    ('', 'layer layer4')
-    """
-    notes = tuple(f"layer{'s' * (', ' in layers[n])} {layers[n]}" if layers.get(n) else "" for n in names)
-    return notes if any(notes) else ()
-
-
-def number_or_none(value: Any) -> float | None:
-    """A number, or None for NaN and infinity."""
-    return float(value) if known(value) else None
-
-
-def numbers(values: Iterable[Any]) -> Numbers:
-    """Numbers, with None for NaN and infinity."""
-    return tuple(number_or_none(value) for value in values)
-
-
 def limits_of(values: Iterable[float | None]) -> Limits:
     """Limits that hold all values with a margin; 0 and 1 where there are none.
 
-    >>> limits_of([0.0, None, 1.0]), limits_of([])
+    >>> limits_of([0.0, None, math.nan, 1.0]), limits_of([])
     ((-0.04, 1.04), (0.0, 1.0))
     """
-    there = [v for v in values if v is not None and known(v)]
+    there = [v for v in values if v is not None and math.isfinite(v)]
     if not there:
         return 0.0, 1.0
     low, high = min(there), max(there)
@@ -286,7 +254,7 @@ def share_limits(series: Iterable[Series], level: float | None) -> Limits:
     """Limits for shares that hold all means, and the intervals as far as they do not squeeze the means."""
     lines = list(series)
     means, lows, highs = (
-        [v for s in lines for v in getattr(s, side) if v is not None] for side in ("y", "low", "high")
+        [v for s in lines for v in getattr(s, side) if math.isfinite(v)] for side in ("y", "low", "high")
     )
     if not means:
         return 0.0, 1.0

@@ -3,47 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
-from uproar.errors import BadInput, BadShape, StoreError
-from uproar.paths import write_file
-from uproar.report.figures import Figure, PictureRow, Pictures, Tile, layer_notes
-from uproar.report.files import require_libraries
-from uproar.results.quality import NetworkQuality
+from uproar.errors import BadInput, BadShape
+from uproar.report.figures import Figure, PictureRow, Pictures, Tile
+from uproar.report.files import require_libraries, write_files
 
-ENDINGS = (".png", ".svg")
+KINDS = ("png", "svg")
 SHOWN = 8
 """Images that `show` draws, if nobody says how many."""
 
 
-def write_map_sheet(
-    path: str | Path,
-    images: np.ndarray,
-    maps: Mapping[str, np.ndarray],
-    titles: Sequence[str],
-    quality: NetworkQuality | None = None,
-    layers: Mapping[str, str] | None = None,
-) -> Path:
-    """The images (n, c, h, w) beside their maps (n, h, w), red for and blue against, each scaled alone.
+@dataclass(frozen=True)
+class MapSheet:
+    """Images (n, c, h, w) beside their maps (n, h, w), red for and blue against, each scaled alone; a notebook shows
+    it as a picture."""
 
-    `titles` stand beside the images, how good the network is above them, and the layers that methods look at, by
-    method, below their names.
-    """
-    file = Path(path)
-    if file.suffix not in ENDINGS:
-        raise BadInput(f"A picture ends in {' or '.join(ENDINGS)}, not {file.name!r}.")
-    head = [] if quality is None else [quality.sentence, *([quality.warning] if quality.warning else [])]
-    content = _drawn(images, maps, titles, file.suffix.removeprefix("."), " ".join(head), layers)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, content)
-    except OSError as error:
-        raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
-    return file
+    images: np.ndarray
+    maps: Mapping[str, np.ndarray]
+    titles: Sequence[str]
+    """Beside the images."""
+    heading: str = ""
+    layers: Mapping[str, str] = field(default_factory=dict)
+    """By method, the layers that it looks at, which stand below its name."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture to a .png or .svg file; its path."""
+        file = Path(path)
+        kind = file.suffix.removeprefix(".")
+        if kind not in KINDS:
+            raise BadInput(f"A picture ends in .png or .svg, not {file.name!r}.")
+        return write_files({file.name: self._drawn(kind)}, file.parent) / file.name
+
+    def __repr__(self) -> str:
+        return f"<MapSheet of {len(self.images)} images: {', '.join(self.maps)}>"
+
+    def _repr_png_(self) -> bytes:
+        return self._drawn("png")
+
+    def _drawn(self, kind: str) -> bytes:
+        require_libraries("A picture of maps")
+        from uproar.report.drawing import as_bytes, draw, overlaid, scaled_map  # plots load slowly
+
+        rows = []
+        for place, title in enumerate(self.titles):
+            image = as_bytes(self.images[place])
+            tiles = (Tile(overlaid(scaled_map(values[place]), image)) for values in self.maps.values())
+            rows.append(PictureRow(title.replace("\n", ", "), tuple(tiles), image))
+        named = {name: self.layers.get(name, "") for name in self.maps}
+        heads = (f"{name}\n{'layers' if ', ' in at else 'layer'} {at}" if at else name for name, at in named.items())
+        return draw(Figure((Pictures(tuple(heads), tuple(rows)),)), kind, self.heading)
 
 
 def show(
@@ -63,8 +76,8 @@ def show(
     """
     pixels = _array(images)[:limit]
     named = maps if isinstance(maps, Mapping) else {"map": maps}
-    own = {name: _array(each)[:limit] for name, each in named.items()}
-    for name, each in own.items():
+    first = {name: _array(each)[:limit] for name, each in named.items()}
+    for name, each in first.items():
         if pixels.ndim != 4 or each.shape != (len(pixels), *pixels.shape[2:]):
             raise BadShape(
                 f"Maps {name!r} of shape {each.shape} do not fit images of shape {pixels.shape}: "
@@ -73,50 +86,8 @@ def show(
     words = [f"image {place}" for place in range(len(pixels))] if titles is None else list(titles)[: len(pixels)]
     if len(words) < len(pixels):
         raise BadShape(f"There are {len(pixels)} images and {len(words)} titles: give one title per image.")
-    return MapSheet(pixels, own, tuple(words))
-
-
-@dataclass(frozen=True)
-class MapSheet:
-    """Images beside their maps; a notebook shows it as a picture."""
-
-    images: np.ndarray
-    maps: Mapping[str, np.ndarray]
-    titles: tuple[str, ...]
-
-    def save(self, path: str | Path) -> Path:
-        """Write the picture to a .png or .svg file; its path."""
-        return write_map_sheet(path, self.images, self.maps, self.titles)
-
-    def __repr__(self) -> str:
-        return f"<MapSheet of {len(self.images)} images: {', '.join(self.maps)}>"
-
-    def _repr_png_(self) -> bytes:
-        return _drawn(self.images, self.maps, self.titles)
+    return MapSheet(pixels, first, words)
 
 
 def _array(values: Tensor | np.ndarray) -> np.ndarray:
     return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
-
-
-def _drawn(
-    images: np.ndarray,
-    maps: Mapping[str, np.ndarray],
-    titles: Sequence[str],
-    kind: str = "png",
-    head: str = "",
-    layers: Mapping[str, str] | None = None,
-) -> bytes:
-    require_libraries("A picture of maps")
-    from uproar.report.drawing import as_bytes, draw, overlaid, scaled_map  # plots load slowly
-
-    rows = tuple(
-        PictureRow(
-            title.replace("\n", ", "),
-            tuple(Tile(overlaid(scaled_map(own[place]), as_bytes(images[place]))) for own in maps.values()),
-            image=as_bytes(images[place]),
-        )
-        for place, title in enumerate(titles)
-    )
-    plot = Pictures(tuple(maps), rows, notes=layer_notes(maps, layers or {}))
-    return draw(Figure((plot,), 1, "maps"), kind, head)

@@ -27,15 +27,7 @@ from uproar.registry import Registry
 from uproar.report.drawing import draw, map_colours, scaled_map
 from uproar.report.figures import Chart, Figure, PictureRow, Pictures, Series, Style, Tile, limits_of, styles
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points, slug
-from uproar.report.study_figures import (
-    audit_figure,
-    curve_series,
-    estimator_styles,
-    mean_at,
-    metric_curves,
-    picture_figures,
-    series_of,
-)
+from uproar.report.study_figures import audit_figure, curve_series, estimator_styles, mean_at, metric_curves, series_of
 from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval
@@ -71,15 +63,6 @@ class PaperFigure:
 
 
 @dataclass(frozen=True)
-class UndrawnFigure:
-    """A figure of a paper that the study cannot draw."""
-
-    paper: str
-    place: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class FigureSource:
     """One task and model of a study, in the words of claims and in those of the report."""
 
@@ -87,7 +70,6 @@ class FigureSource:
     view: StudyView
     styles: Mapping[str, Style]
     """By estimator, as elsewhere in the report."""
-    pictures: tuple[Figure, ...]
     curves: Mapping[str, Figure]
     """Of the metrics."""
 
@@ -97,7 +79,7 @@ class FigureSource:
         scores = view.metric_scores
         curves = {} if scores is None else metric_curves(scores, by_name)
         evidence = ClaimEvidence(view.results, view.task, view.model)
-        return cls(evidence, view, by_name, tuple(picture_figures(view)), curves)
+        return cls(evidence, view, by_name, curves)
 
     def label(self, wanted: str, protocol: str | None = None) -> str:
         """The name under which the report has an estimator, whatever its options."""
@@ -153,13 +135,13 @@ def read_figures(paper: str, functions: Mapping[str, Any]) -> None:
 
 def figures_of_papers(
     source: FigureSource, papers: Sequence[str]
-) -> tuple[tuple[PaperFigure, ...], tuple[UndrawnFigure, ...]]:
-    """The figures of some papers as far as the study can draw them, and what it cannot.
+) -> tuple[list[PaperFigure], dict[tuple[str, str], list[str]]]:
+    """The figures of some papers as far as the study can draw them; where a paper has the others, by it and the reason.
 
     Figures of a paper that differ in their data alone are one here.
     """
     drawn: dict[str, PaperFigure] = {}
-    undrawn = []
+    undrawn: dict[tuple[str, str], list[str]] = {}
     for entry in sorted(figures.values(), key=lambda entry: entry.facts["order"]):
         key, place = entry.facts["paper"], entry.facts["place"]
         if key not in papers or entry.facts["alone"]:
@@ -168,14 +150,14 @@ def figures_of_papers(
         try:
             made = entry.function(source)
         except NotApplicable as error:
-            undrawn.append(UndrawnFigure(paper, place, one_line(error)))
+            undrawn.setdefault((paper, clean(one_line(error))), []).append(place)
             continue
         name = f"paper-{key}-{made.name}"
         place = f"{drawn[name].place}, {place}" if name in drawn else place
         title = f"{made.title} ({paper}, {place})"
         figure = made.figure and replace(made.figure, name=name, title=title, reading=made.reading)
         drawn[name] = replace(made, name=name, figure=figure, paper=paper, place=place)
-    return tuple(drawn.values()), tuple(undrawn)
+    return list(drawn.values()), undrawn
 
 
 def exhibit_files(results: Results | None, shown: Exhibit) -> dict[str, bytes]:
@@ -250,6 +232,37 @@ def map_pictures(source: FigureSource, names: Mapping[str, str]) -> Pictures:
     return Pictures(tuple(labels.values()), tuple(rows))
 
 
+def changed_images(source: FigureSource, protocol: str, names: Mapping[str, str], across: str = "fractions") -> Figure:
+    """One image as a protocol changes it, a row per estimator and a column per fraction; `names` are the paper's.
+
+    Above each image stands the accuracy of networks trained on such images. With `across = "estimators"` an estimator
+    is a column and a fraction a row.
+    """
+    changed: dict[tuple[str, float], Any] = {}
+    for picture in source.view.pictures:
+        changed = {(e, t): pixels for (p, e, t), pixels in picture.changed.items() if p == protocol}
+        if changed:
+            break
+    shown = [name for name in names if any(name == estimator for estimator, _ in changed)]
+    if len(shown) < 2:
+        raise NotApplicable(f"the study has no pictures of {protocol} by two of its estimators")
+    declared, fractions, columns = source.view.results.protocols[protocol], sorted({t for _, t in changed}), []
+    for t in fractions:
+        means = {name: source.accuracy(protocol, name, t) for name in shown}
+        best = (max if declared.higher_is_better else min)(filter(known, means.values()), default=None)
+        columns.append([Tile(changed.get((name, t)), percent(mean), mean == best) for name, mean in means.items()])
+    heads, labels = [f"{percent(t, 0)} {declared.fraction_means}" for t in fractions], [names[name] for name in shown]
+    rows = list(zip(*columns, strict=True))
+    if across == "estimators":
+        heads, labels, rows = labels, heads, [tuple(column) for column in columns]
+    pictures = (PictureRow(label, tiles, picture.image) for label, tiles in zip(labels, rows, strict=True))
+    reading = (
+        f"Above each image: test {source.view.score_name} of networks on images changed so, mean over replicates. "
+        f"{'Higher' if declared.higher_is_better else 'Lower'} is better; the best estimator is bold."
+    )
+    return Figure((Pictures(tuple(heads), tuple(pictures), clean(picture.caption)),), reading=reading)
+
+
 # curves of metrics
 
 
@@ -283,7 +296,7 @@ def _named_chart(chart: Chart, names: Mapping[str, str]) -> Chart:
     means = [v for s in lines for v in s.y]
     low, high = limits_of(means)
     room = 0.25 * (high - low)
-    sides = [v for s in lines for side in (s.low, s.high) for v in side if v is not None]
+    sides = [v for s in lines for side in (s.low, s.high) for v in side if known(v)]
     ends = [v for v in sides if low - room <= v <= high + room]
     return replace(chart, series=lines, y_range=limits_of([*means, *ends]))
 

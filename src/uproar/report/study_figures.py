@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,17 @@ from uproar.report.figures import (
     ForestRow,
     HeatMap,
     Limits,
-    PictureRow,
-    Pictures,
     Series,
     Style,
-    Tile,
     least_squares,
     limits_of,
-    number_or_none,
-    numbers,
     share_limits,
     styles,
 )
-from uproar.report.formatting import LEVEL, clean, percent, slug
+from uproar.report.formatting import LEVEL, clean, known, slug
 from uproar.results.finding import Plot
 from uproar.results.scores import Curves, Scores
-from uproar.results.study import Picture, Results, StudyView
+from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
 
 Styles = Mapping[str, Style]
@@ -73,8 +68,7 @@ def series_of(view: StudyView, protocol: str, estimator: str, by_name: Styles) -
     """One estimator's line under one protocol."""
     frame = view.intervals[protocol]
     own = frame[frame["estimator"] == estimator].sort_values("fraction")
-    mean, low, high = (numbers(own[column]) for column in ("mean", "low", "high"))
-    x = tuple(own["fraction"].tolist())
+    x, mean, low, high = (own[column].tolist() for column in ("fraction", "mean", "low", "high"))
     return Series(estimator, by_name[estimator], x, mean, low, high, reference=estimator == BASELINE)
 
 
@@ -103,7 +97,7 @@ def curve_figures(view: StudyView, by_name: Styles) -> list[Figure]:
         reading = f"{better} the line, the better. " if protocols[name].judges else ""
         reading += f"Dashed: random ranking. Bands: {LEVEL} CI of the mean."
         title = f"{protocols[name].label}: {x_label(view, name)}"
-        figures.append(Figure((chart,), 3, f"{_stem(view, name)}-curves", title, reading, name))
+        figures.append(Figure((chart,), 3, f"{_stem(view, name)}-curves", title, reading))
     return figures
 
 
@@ -114,9 +108,9 @@ def verdict_figure(view: StudyView, by_name: Styles) -> Figure:
         rows = []
         for row in frame.to_dict("records"):
             value, low, high = (100 * row[column] for column in ("advantage", "low", "high"))
-            rows.append(ForestRow.of(row["estimator"], by_name[row["estimator"]], value, low, high, row["side"] != 0))
-        most = max([*(abs(row.value) for row in rows if row.value is not None), 0.5])
-        widest = max([*(abs(end) for row in rows for end in (row.low, row.high) if end is not None), most])
+            rows.append(ForestRow(row["estimator"], by_name[row["estimator"]], value, low, high, row["side"] != 0))
+        most = max([*(abs(row.value) for row in rows if known(row.value)), 0.5])
+        widest = max([*(abs(end) for row in rows for end in (row.low, row.high) if known(end)), most])
         limit = 1.08 * min(widest, 3 * most)
         label = view.results.protocols[name].label
         forests.append(Forest(tuple(rows), (-limit, limit), "← worse    better →", label, zero=True))
@@ -125,60 +119,6 @@ def verdict_figure(view: StudyView, by_name: Styles) -> Figure:
         "Filled: significant."
     )
     return Figure(tuple(forests), 4, "verdicts", "Every method against a random ranking", reading)
-
-
-def picture_figures(view: StudyView) -> list[Figure]:
-    """One figure per picture and protocol, the pictures of a protocol together: estimators by fractions."""
-    there = {p for picture in view.pictures for p, _, _ in picture.changed}
-    return [
-        _pictures(view, picture, str(protocol), place)
-        for protocol in view.cells["protocol"].unique()
-        if protocol in there
-        for place, picture in enumerate(view.pictures, 1)
-        if any(p == protocol for p, _, _ in picture.changed)
-    ]
-
-
-def _pictures(view: StudyView, picture: Picture, protocol: str, place: int) -> Figure:
-    changed = {(e, t): pixels for (p, e, t), pixels in picture.changed.items() if p == protocol}
-    fractions, declared = sorted({t for _, t in changed}), view.results.protocols[protocol]
-    names = list(dict.fromkeys(e for e, _ in changed))
-    if protocol in view.intervals:
-        names = list(dict.fromkeys([*(e for e in best_first(view, protocol) if e in names), *names]))
-    rows = []
-    for name in names:
-        means = {t: mean_at(view, protocol, name, t) for t in fractions}
-        tiles = (Tile(changed.get((name, t)), percent(means[t]), number_or_none(means[t])) for t in fractions)
-        rows.append(PictureRow(name, tuple(tiles)))
-    keeps = declared.higher_is_better
-    reading = (
-        f"Above each image: test {view.score_name} of networks on images changed this way, mean over replicates. "
-        f"{'Higher' if keeps else 'Lower'} is better; the best of each column is bold."
-    )
-    heads = tuple(f"{percent(t, 0)} {declared.fraction_means}" for t in fractions)
-    plot = Pictures(
-        heads, with_best(tuple(rows), keeps), picture.image, clean(picture.caption), x_label(view, protocol)
-    )
-    name = f"{protocol.replace(':', '-')}-picture-{place}"
-    return Figure((plot,), 1, name, f"{declared.label}: what is left of an image", reading, protocol)
-
-
-def with_best(rows: tuple[PictureRow, ...], higher: bool) -> tuple[PictureRow, ...]:
-    """The rows with the best value of each column marked."""
-    best = [
-        (max if higher else min)((tile.value for tile in column if tile.value is not None), default=None)
-        for column in zip(*(row.tiles for row in rows), strict=True)
-    ]
-    return tuple(
-        replace(
-            row,
-            tiles=tuple(
-                replace(tile, best=tile.value is not None and tile.value == top)
-                for tile, top in zip(row.tiles, best, strict=True)
-            ),
-        )
-        for row in rows
-    )
 
 
 def audit_figure(plot: Plot, audit: str, known_styles: Mapping[str, Style]) -> Figure:
@@ -212,27 +152,23 @@ def _audit_chart(plot: Plot, known_styles: Mapping[str, Style]) -> Chart:
 
 def _audit_series(plot: Plot, rows: pd.DataFrame, label: str, style: Style) -> Series:
     names = rows["name"].map(clean) if "name" in rows else rows[plot.x].map(_text)
-    y, low, high = (
-        (None,) * len(rows) if column is None else numbers(rows[column]) for column in (plot.y, plot.low, plot.high)
-    )
-    x = tuple(clean(v) if isinstance(v, str) else float(v) for v in rows[plot.x])
+    y, low, high = (() if column is None else rows[column].tolist() for column in (plot.y, plot.low, plot.high))
+    x = [clean(v) if isinstance(v, str) else float(v) for v in rows[plot.x]]
     return Series(label, style, x, y, low, high, names=tuple(names))
 
 
 def _audit_heat_map(plot: Plot) -> HeatMap:
     assert plot.value is not None, "a heat map needs value="
     columns, rows = (tuple(dict.fromkeys(plot.data[axis].map(_text))) for axis in (plot.x, plot.y))
-    cells = {
-        (_text(y), _text(x)): number_or_none(v) for y, x, v in plot.data[[plot.y, plot.x, plot.value]].to_numpy(object)
-    }
-    values = tuple(tuple(cells.get((row, column)) for column in columns) for row in rows)
+    cells = {(_text(y), _text(x)): v for y, x, v in plot.data[[plot.y, plot.x, plot.value]].to_numpy(object)}
+    values = tuple(tuple(cells.get((row, column), math.nan) for column in columns) for row in rows)
     texts = tuple(tuple(_cell_text(value, plot) for value in row) for row in values)
     scale = "changes" if plot.changes else "diverging" if plot.diverging else "sequential"
     return HeatMap("", columns, rows, values, texts, scale)  # type: ignore[arg-type]
 
 
-def _cell_text(value: float | None, plot: Plot) -> str:
-    if value is None:
+def _cell_text(value: float, plot: Plot) -> str:
+    if not known(value):
         return ""
     sign = "+" if plot.changes else ""
     text = f"{100 * value:{sign}.1f}" if plot.percent else f"{value:{sign}.2f}"
@@ -280,7 +216,7 @@ def metric_curves(scores: Scores, by_name: Styles) -> dict[str, Figure]:
         stem = slug([metric]).lower()
         alike = sum(slug([other]).lower() == stem for other in figures)  # no two files of one name
         name = f"{stem}-{alike + 1}-curves" if alike else f"{stem}-curves"
-        figures[metric] = Figure((chart,), 3, name, f"{metric} {'↑' if higher else '↓'}", reading, metric)
+        figures[metric] = Figure((chart,), 3, name, f"{metric} {'↑' if higher else '↓'}", reading)
     return figures
 
 
@@ -290,7 +226,7 @@ def curve_series(curves: Curves, by_name: Styles, within: Limits = (-np.inf, np.
     for method, line in curves.lines.items():
         if np.isfinite(line.mean).any():
             sides = (line.mean, line.mean - line.half, line.mean + line.half)
-            y, low, high = (numbers(np.round(np.clip(side, *within), 5)) for side in sides)
             style = by_name.get(method) or styles([method])[method]
+            y, low, high = (np.clip(side, *within).tolist() for side in sides)
             series.append(Series(method, style, x, y, low, high, reference=method == BASELINE))
     return tuple(series)

@@ -8,10 +8,9 @@ from typing import Any
 
 from uproar.errors import NotApplicable
 from uproar.papers.claims import read_shared
-from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, share_limits
+from uproar.report.figures import HUES, Chart, Figure, Series, Style, share_limits
 from uproar.report.formatting import LEVEL, percent, points
-from uproar.report.paper_figures import FigureSource, PaperFigure, read_figures
-from uproar.report.study_figures import with_best
+from uproar.report.paper_figures import FigureSource, PaperFigure, changed_images, read_figures
 from uproar.statistics.design import BASELINE
 from uproar.wording import series
 
@@ -89,9 +88,9 @@ def _panel(
         if not estimates:
             continue
         random = source.series(protocol, BASELINE)
-        lines.append(random if first else replace(random, label="", style=replace(random.style, dash="dot")))
+        lines.append(random if first else replace(random, label="", style=replace(random.style, dash=":")))
         for label, (base, variant, estimator) in estimates.items():
-            style = Style(*HUES[list(NAMES).index(base)], "solid" if first else "dot", MARKERS[variant])
+            style = Style(HUES[list(NAMES).index(base)], "-" if first else ":", MARKERS[variant], variant == "single")
             lines.append(replace(source.series(protocol, estimator), label=label if first else "", style=style))
     if len(lines) < 2:
         return None
@@ -100,7 +99,7 @@ def _panel(
     return Chart(title, tuple(lines), f"share of pixels {across}", "test accuracy", (0.0, 1.0), level=chance)
 
 
-MARKERS = {"single": "circle-open", "SG": "triangle-up", "SQ": "diamond", "SG-SQ": "square", "VAR": "triangle-down"}
+MARKERS = {"single": "o", "SG": "^", "SQ": "D", "SG-SQ": "s", "VAR": "v"}
 
 
 def _deepest(source: FigureSource) -> float:
@@ -156,24 +155,11 @@ def pictures(
 
     With `across = "estimators"` an estimator is a column and a fraction a row, else the other way round.
     """
-    figure = next((figure for figure in source.pictures if figure.subject == protocol), None)
-    if figure is None:
-        raise NotApplicable(f"the study has no pictures of {protocol}")
-    (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
     printed = {form.format(base): name_of(base, variant) for base in NAMES for variant, form in VARIANTS.items()}
     names = {source.label(n, protocol): printed.get(n, n) for n in source.evidence.available(estimators, protocol)}
-    by_name = {row.label: row for row in plot.rows}
-    kept = tuple(replace(by_name[n], label=label) for n, label in names.items() if n in by_name)
-    if len(kept) < 2:
-        raise NotApplicable("fewer than two of its estimators have pictures")
-    higher = source.evidence.results.protocols[protocol].higher_is_better
-    shown = replace(plot, rows=with_best(kept, higher=higher))
+    figure = changed_images(source, protocol, names, across)
     title = f"One image under {protocol.upper()}, with the accuracy of networks trained on such images"
-    if across == "estimators":
-        columns = zip(*(row.tiles for row in shown.rows), strict=True)
-        turned = tuple(PictureRow(head, tiles) for head, tiles in zip(shown.heads, columns, strict=True))
-        shown = replace(shown, heads=tuple(row.label for row in shown.rows), rows=turned, x_label="")
-    return PaperFigure(name, title, figure.reading, replace(figure, plots=(shown,)))
+    return PaperFigure(name, title, figure.reading, figure)
 
 
 read_figures(PAPER, globals())

@@ -16,7 +16,7 @@ from uproar.metrics.soundness import at_level
 from uproar.papers.claims import if_applicable
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import kind_of_marks
-from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, Tile, numbers, styles
+from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, Tile, styles
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent
 from uproar.report.paper_figures import (
     BRACKETS,
@@ -188,7 +188,7 @@ def _lines(values: Mapping[str, np.ndarray], x: Sequence[float]) -> tuple[Series
         reached = np.isfinite(table).mean(0) > 0.5
         mean, sd = np.nanmean(table[:, reached], 0), np.nanstd(table[:, reached], 0)
         across = tuple(np.array(x)[reached].tolist())
-        lines.append(Series(MAPS[name], by_name[name], across, numbers(mean), numbers(mean - sd), numbers(mean + sd)))
+        lines.append(Series(MAPS[name], by_name[name], across, mean, mean - sd, mean + sd))
     return tuple(lines)
 
 
@@ -288,9 +288,8 @@ def marks(source: FigureSource, names: Mapping[str, str]) -> PaperFigure:
         f"{percent(here[second], 0)}"
     )
     reading = "Rect knows that a rectangle marks the class, Pooling that stripes do: each should win on its own images."
-    none = (None,)
     bars = tuple(
-        Series(label, Style(*hue), (label,), (here[label],), none, none)
+        Series(label, Style(hue), (label,), (here[label],))
         for label, hue in zip(("Rect", "Pooling"), HUES, strict=False)
     )
     chart = Chart("Attr %", bars, "", "share on the mark", (0.0, 1.0), kind="bars", percent=(False, True))

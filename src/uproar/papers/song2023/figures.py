@@ -5,34 +5,20 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from uproar.errors import NotApplicable
 from uproar.papers.claims import if_applicable
 from uproar.papers.evidence import without_options
 from uproar.papers.measures import ROAR
 from uproar.papers.song2023.measures import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
-from uproar.report.figures import (
-    HUES,
-    Chart,
-    Figure,
-    HeatMap,
-    PictureRow,
-    Pictures,
-    Series,
-    Style,
-    least_squares,
-    number_or_none,
-    numbers,
-    share_limits,
-    styles,
-)
+from uproar.report.figures import HUES, Chart, Figure, HeatMap, Series, Style, least_squares, share_limits, styles
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
     FigureSource,
     PaperFigure,
+    changed_images,
     map_pictures,
     over_replicates,
     read_figures,
@@ -60,9 +46,8 @@ def blocks(source: FigureSource) -> PaperFigure:
         raise NotApplicable("no fraction of ROAR is finished for random pixels and random blocks")
     by_name = styles([BASELINE, block])
     ours = [source.series(ROAR, source.label(name, ROAR)) for name in here]
-    none = (None,) * len(PIXELS_PUBLISHED)
     theirs = [
-        Series(name, by_name[name], tuple(curve), tuple(curve.values()), none, none, reference=name == BASELINE)
+        Series(name, by_name[name], tuple(curve), tuple(curve.values()), reference=name == BASELINE)
         for name, curve in ((BASELINE, PIXELS_PUBLISHED), (block, BLOCKS_PUBLISHED))
     ]
     charts = tuple(
@@ -125,7 +110,7 @@ def differences(source: FigureSource, under: str) -> PaperFigure:
     tables, changes = [], {how: list[float]() for how in FILTERS}
     for t in rates:
         gaps = [[reached.get((f"{how}({n})", t), math.nan) - reached[n, t] for how in FILTERS] for n in rows]
-        values = tuple((None, *map(number_or_none, row)) for row in gaps)
+        values = tuple((math.nan, *row) for row in gaps)
         words = tuple((f"{100 * reached[n, t]:.1f}", *map(points, row)) for n, row in zip(rows, gaps, strict=True))
         tables.append(HeatMap(f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), values, words, "changes"))
         for name, row in zip(rows, gaps, strict=True):
@@ -156,7 +141,7 @@ def _under_road(source: FigureSource) -> Reached:
     if curves is None:
         raise NotApplicable("the study has no curves of road")
     return {
-        (without_options(line.label), t): math.nan if value is None else value
+        (without_options(line.label), t): value
         for line in curves.series
         for t, value in zip(line.x, line.y, strict=True)
     }
@@ -185,8 +170,7 @@ def trajectories(source: FigureSource, of: Of) -> PaperFigure:
         lines = []
         for kind, path in reached.items():
             x, y = zip(*path, strict=True)
-            gaps, at = (None,) * len(path), tuple(percent(t, 0) for t in variation)
-            lines.append(Series(kind, STYLES[kind], x, numbers(y), gaps, gaps, names=at))
+            lines.append(Series(kind, STYLES[kind], x, y, names=tuple(percent(t, 0) for t in variation)))
             if kind != "plain" and "grad_cam" not in name:
                 moves = [(x1 - x0, y1 - y0) for (x0, y0), (x1, y1) in zip(reached["plain"], path, strict=True)]
                 both, steps = both + sum(dx < 0 and dy < 0 for dx, dy in moves), steps + len(moves)
@@ -206,8 +190,8 @@ def trajectories(source: FigureSource, of: Of) -> PaperFigure:
 
 
 STYLES = {
-    kind: Style(*hues, "solid", marker)
-    for kind, hues, marker in zip(("plain", "max", "gaussian"), HUES, ("circle", "diamond", "square"), strict=False)
+    kind: Style(hue, marker=marker)
+    for kind, hue, marker in zip(("plain", "max", "gaussian"), HUES, ("o", "D", "s"), strict=False)
 }
 
 
@@ -248,10 +232,7 @@ def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
     falls = ", falling" if line.r2.interval.value < 0 else ""
     return Chart(
         f"{percent(t, 0)} removed, R² = {abs(line.r2.interval.value):.2f}{falls}",
-        tuple(
-            Series(label, source.style(label), (line.x[n],), (line.y[n],), (None,), (None,))
-            for n, label in labels.items()
-        ),
+        tuple(Series(label, source.style(label), (line.x[n],), (line.y[n],)) for n, label in labels.items()),
         f"total variation of {of}",
         "test accuracy",
         kind="points",
@@ -274,18 +255,13 @@ def processed_maps(source: FigureSource) -> PaperFigure:
 
 def random_masks(source: FigureSource) -> PaperFigure:
     """One image without random pixels and without a random block of the same size, a rate a row."""
-    figure = next((figure for figure in source.pictures if figure.subject == ROAR), None)
     block = next(iter(source.evidence.available(reversed(BLOCKS), ROAR)), "")
-    if figure is None or not block:
-        raise NotApplicable("the study has no pictures of random pixels and of random blocks")
-    (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
-    rows = {row.label: row for row in plot.rows}
+    if not block:
+        raise NotApplicable("the study has no random blocks")
     names = {BASELINE: "PixelRandom", source.label(block, ROAR): "BlockRandom"}
-    columns = zip(*(rows[name].tiles for name in names), strict=True)
-    turned = tuple(PictureRow(head, tiles) for head, tiles in zip(plot.heads, columns, strict=True))
-    shown = replace(plot, heads=tuple(names.values()), rows=turned, x_label="")
+    figure = changed_images(source, ROAR, names, "estimators")
     title = "Random pixels leave the outline of an image, a random block takes part of it away"
-    return PaperFigure("random-masks", title, figure.reading, replace(figure, plots=(shown,)))
+    return PaperFigure("random-masks", title, figure.reading, figure)
 
 
 read_figures(PAPER, globals())

@@ -17,7 +17,7 @@ from uproar.papers.claims import if_applicable, read_shared
 from uproar.papers.evidence import ClaimEvidence, read_higher, without_options
 from uproar.papers.measures import SETTINGS, metric_of, settings_of
 from uproar.removal import FillContext, filled, ranks, removed_at
-from uproar.report.figures import Chart, Figure, HeatMap, PictureRow, Pictures, Series, Tile, number_or_none
+from uproar.report.figures import Chart, Figure, HeatMap, PictureRow, Pictures, Series, Tile
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, number
 from uproar.report.paper_figures import (
     ComparisonTable,
@@ -187,7 +187,7 @@ def correlations(source: FigureSource, name: str, table: str) -> PaperFigure:
     theirs = [[PUBLISHED[table][pair][order.index(n)] for n in columns] for pair in rows]
     published = _cells("published (ImageNet)", rows, labels, theirs)
     both = [pair for a, b in zip(here.values, published.values, strict=True) for pair in zip(a, b, strict=True)]
-    finite = [(a, b) for a, b in both if a is not None and b is not None]
+    finite = [(a, b) for a, b in both if known(a) and known(b)]
     same = sum((a < 0) == (b < 0) for a, b in finite)
     title = f"{same} of {len(finite)} correlations have the published sign"
     reading = (
@@ -224,7 +224,7 @@ def consistency(source: FigureSource, settings: Mapping[str, Sequence[str]]) -> 
             rows.append((f"{kind}: {a} and {b}", f"{np.mean(theirs):.3f}", _word(value, 3)))
         values = [[matrix.get((a, b), math.nan) for b in names] for a in names]
         tables.append(_cells(kind, list(names), list(names), values))
-    reached = [v for table in tables for row in table.values for v in row if v is not None]
+    reached = [v for table in tables for row in table.values for v in row if known(v)]
     if not reached:
         raise NotApplicable("the study has neither insertion nor deletion in two settings")
     title = f"Settings of one metric correlate by at least {_word(min(reached))} over images; published: at least 0.77"
@@ -234,8 +234,8 @@ def consistency(source: FigureSource, settings: Mapping[str, Sequence[str]]) -> 
 
 
 def _cells(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> HeatMap:
-    cells = tuple(tuple(map(number_or_none, row)) for row in values)
-    return HeatMap(title, tuple(columns), tuple(rows), cells, tuple(tuple(map(_word, r)) for r in values), "reversed")
+    words = tuple(tuple(map(_word, row)) for row in values)
+    return HeatMap(title, tuple(columns), tuple(rows), tuple(values), words, "reversed")
 
 
 def _word(value: float, digits: int = 2) -> str:
@@ -270,11 +270,10 @@ def density(source: FigureSource) -> PaperFigure:
         shown = [picture.maps[label].clip(0) for picture in source.view.pictures if label in picture.maps]
         pixels = np.concatenate([(a / a.max()).ravel() for a in shown if a.max() > 0] or [np.zeros(0)])
         if len(pixels) and pixels.std() > 0:
-            y, none = tuple(gaussian_kde(pixels)(x).tolist()), (None,) * len(x)
-            lines.append(Series(METHODS[wanted], source.style(label), tuple(x.tolist()), y, none, none))
+            lines.append(Series(METHODS[wanted], source.style(label), x.tolist(), gaussian_kde(pixels)(x).tolist()))
     if len(lines) < 2:
         raise NotApplicable("the study has not the maps of two of its methods")
-    zeros = {line.label: line.y[0] or 0.0 for line in lines}
+    zeros = {line.label: line.y[0] for line in lines}
     sparse, coarse = (choose(zeros, key=lambda n: zeros[n]) for choose in (max, min))
     title = f"Maps of {sparse} have most pixels near 0, those of {coarse} fewest"
     images = len(source.view.pictures)
