@@ -189,6 +189,16 @@ def test_a_network_without_room_for_the_mask_sees_the_pixels_alone(tmp_path):
     assert (results.table["status"] == "done").all(), results.problems
 
 
+def test_what_is_removed_without_a_ranking_has_a_score_and_what_is_no_pixel_a_reason(tmp_path):
+    """`bernoulli` draws anew for every fraction; of single values of a colour an evaluator of pixels is not asked."""
+    estimators = ["random", "bernoulli", "bernoulli(each=value)"]
+    study = study_with(task="board_colour(train=60, test=16)", estimators=estimators)
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    table = results.table.drop_duplicates("method").set_index("method")["status"]
+    assert table["random"] == table["bernoulli"] == "done" and table["bernoulli(each=value)"] == "skipped"
+    assert "evaluators see whole pixels" in results.problems["reason"].item()
+
+
 def test_an_evaluator_that_cannot_be_trained_is_a_reason(tmp_path):
     study = study_with(recipe={"epochs": 1, "batch": 16, "lr": 1e30})
     results = uproar.run(study, store=tmp_path, jobs=1)

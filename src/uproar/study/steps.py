@@ -862,6 +862,8 @@ def evaluation(
         bits, leaks = [], []
         for some in in_chunks(list(fractions), at_once):
             own = torch.stack([source.important(fraction, rows) for fraction in some])
+            if own[0, 0].numel() != math.prod(shape):
+                raise NotApplicable("it removes single values of a pixel's channels, and evaluators see whole pixels")
             moved = blocks.moved(own.flatten(0, 1), rows.repeat(len(some))).view_as(own)
             removed = torch.stack([own, ~own, moved, ~moved]).flatten(0, 2)
             scores = answers(removed, rows).unflatten(0, (4, len(some), len(rows)))
