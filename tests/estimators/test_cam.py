@@ -11,7 +11,7 @@ from tests.estimators.perturbing import close, frozen, small
 from uproar.errors import BadInput, NotApplicable, UnknownName
 from uproar.estimators import read_chain
 from uproar.estimators.cam import grad_cam, grad_cam_pp
-from uproar.estimators.layers import captured, last_conv_layer, layer_gradient, module_named
+from uproar.estimators.layers import captured, default_layer, layer_gradient, module_named
 from uproar.models.small import Residual, cnn_small, resnet_small
 
 # golden agreement: 1e-5 of the largest value
@@ -195,13 +195,13 @@ class Functional(nn.Module):
 def test_the_last_convolutional_block_ends_before_pooling(model, name):
     x = torch.rand(2, 3, 16, 16)
     model.eval()(x)
-    assert last_conv_layer(frozen(model), x) == name
+    assert default_layer(frozen(model), x) == name
 
 
 @pytest.mark.parametrize(("build", "name"), [(cnn_small, "2.2"), (resnet_small, "4")])
 def test_the_last_block_of_the_small_networks_is_found(build, name):
     model = small(build)
-    result = module_named(model, last_conv_layer(model, torch.rand(2, 3, 16, 16)))
+    result = module_named(model, default_layer(model, torch.rand(2, 3, 16, 16)))
     same = result is module_named(model, name)
     # a block and its last module have the same output
     assert same or [*result.modules()][-1] is module_named(model, name)
@@ -241,7 +241,7 @@ def test_no_hook_is_left_behind_even_after_an_error():
     with pytest.raises(RuntimeError), captured(model.features):
         model(torch.rand(2, 5, 16, 16))
     with pytest.raises(BadInput, match="cannot take"):
-        last_conv_layer(model, torch.rand(2, 5, 16, 16))
+        default_layer(model, torch.rand(2, 5, 16, 16))
     assert not any(module._forward_hooks for module in model.modules())
 
 

@@ -19,7 +19,7 @@ from uproar.estimators.cam import (
     hires_cam,
     xgrad_cam,
 )
-from uproar.estimators.layers import default_layer, grid_of, last_conv_layer, layer_gradient, token_rows_and_columns
+from uproar.estimators.layers import ForwardRecord, default_layer, layer_gradient, token_rows_and_columns
 from uproar.models import ModelSpec, make
 
 
@@ -118,8 +118,6 @@ def test_a_class_tokens_scores_are_explained_at_the_first_norm_of_the_last_block
     """Behind the last attention the patch tokens have no say, and the patch embedding is never taken."""
     x = torch.rand(2, 3, 8, 12)
     assert default_layer(vit(), x) == "blocks.1.norm1"
-    with pytest.raises(NotApplicable, match="only cut the image into patches"):
-        last_conv_layer(vit(), x)
 
 
 @pytest.mark.parametrize("options", ["", ", registers=3", ", patch=3, registers=1", ", patch=4"])
@@ -133,25 +131,6 @@ def test_tokens_of_patches_become_the_rows_and_columns_of_the_image(options):
     features, _, grid = features_at_layer(model, x, torch.zeros(2).long(), "blocks.0.norm1")
     assert (grid.rows, grid.columns) == (rows, columns)
     torch.testing.assert_close(features, normed.transpose(1, 2).unflatten(2, (rows, columns)))
-
-
-def test_registers_behind_the_patches_are_found_too():
-    """They are the tokens that are the same for two images before anything is attended to."""
-    model = vit()
-
-    class Behind(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner, self.start, self.registers = model, nn.Identity(), torch.ones(1, 2, 16)
-
-        def forward(self, x):
-            patches = self.inner.patch_embed(x) + self.inner.pos_embed
-            tokens = self.start(torch.cat([patches, self.registers.expand(len(x), -1, -1)], 1))
-            return self.inner.head(self.inner.blocks(tokens).mean(1))
-
-    x = torch.rand(2, 3, 8, 12)
-    _, _, grid = features_at_layer(Behind(), x, torch.zeros(2).long(), "inner.blocks.0")
-    assert grid.places == tuple(range(24))
 
 
 class Windows(nn.Module):
@@ -193,9 +172,10 @@ def test_windows_of_a_swin_are_explained_at_the_last_norm_with_channels_last():
 def test_grids_of_tokens():
     assert token_rows_and_columns(197, (224, 224)) == (14, 14)
     assert token_rows_and_columns(5 + 16 * 8, (64, 32)) == (16, 8)
-    assert grid_of(torch.zeros(2, 7, 7, 96), 2, (224, 224), ()).layout == "channels last"
-    assert grid_of(torch.zeros(2, 96, 7, 7), 2, (224, 224), ()).layout == "channels first"
-    assert grid_of(torch.zeros(8, 16, 3), 2, (224, 224), ()) is None
+    record = ForwardRecord(torch.zeros(2, 3, 224, 224))
+    assert record.grid(torch.zeros(2, 7, 7, 96)).layout == "channels last"
+    assert record.grid(torch.zeros(2, 96, 7, 7)).layout == "channels first"
+    assert record.grid(torch.zeros(8, 16, 3)) is None
 
 
 def test_a_layer_without_places_is_refused():

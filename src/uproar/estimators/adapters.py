@@ -32,7 +32,7 @@ from uproar.data.arrays import Rows
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadMap, BadShape, NotApplicable, one_line, unknown
 from uproar.estimators.class_scores import rows_for, tracked
-from uproar.estimators.layers import LayerName, last_conv_layer, module_named
+from uproar.estimators.layers import LayerName, default_layer, module_named
 from uproar.estimators.registry import Context
 from uproar.models.forward import borrowed, returning_scores
 from uproar.plugins import file_at
@@ -370,7 +370,7 @@ def _values(cls: Any, model: nn.Module, x: Images, context: Context, options: Ma
     values = dict(options)
     _, c, h, w = x.shape
     if "layer" in values:
-        values["layer"] = module_named(model, values["layer"] or last_conv_layer(model, x))
+        values["layer"] = module_named(model, values["layer"] or default_layer(model, x))
     if values.get("baselines") is not None:
         several = parameters(cls.attribute)["baselines"].default is inspect.Parameter.empty
         values["baselines"] = _baselines(values["baselines"], x, context, several)

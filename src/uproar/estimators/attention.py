@@ -27,15 +27,7 @@ from uproar.estimators.class_scores import (
     is_attention,
     tracked,
 )
-from uproar.estimators.layers import (
-    TokenGrid,
-    first_tensor,
-    forward_hooks,
-    module_named,
-    recorded,
-    two_versions,
-    with_first_tensor,
-)
+from uproar.estimators.layers import TokenGrid, first_tensor, forward_hooks, module_named, recorded, with_first_tensor
 from uproar.estimators.registry import estimator
 from uproar.models.forward import extract_class_scores, forward, in_model_dtype, raw_output
 from uproar.types import Images, Labels, RawMaps
@@ -184,7 +176,7 @@ def _through(row: Tensor, attention: Tensor) -> Tensor:
 def token_structure(model: nn.Module, x: Images) -> TokenStructure:
     """What is seen by running the model on two images; refused where no tokens of the whole image attend."""
     attention = AttentionRecord()
-    record = recorded(model, two_versions(x), attention)
+    record = recorded(model, x[[0, 0]], attention)
     if not attention.weights:
         raise NotApplicable("attention is needed, and none was met in this model")
     weights = [weights_per_image(each, 2) for each in attention.weights]

@@ -46,10 +46,12 @@ LayerName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) 
 @contextmanager
 def forward_hooks(hooks: Iterable[tuple[nn.Module, Callable]]) -> Iterator[None]:
     """Inside, each module calls its hook after its forward pass."""
-    with ExitStack() as stack:
-        for module, hook in hooks:
-            stack.callback(module.register_forward_hook(hook).remove)
+    handles = [module.register_forward_hook(hook) for module, hook in hooks]
+    try:
         yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager
@@ -93,8 +95,8 @@ def layer_output(
     (output,) = outputs()
     grid = None
     if isinstance(output, Tensor) and output.dim() in (3, 4):
-        # tokens that stand for no patch are found by running the model once more
-        record = ForwardRecord(x) if output.dim() == 4 else recorded(model, two_versions(x))
+        # rows and columns of tokens are those of a convolution, which is found by running the model once more
+        record = ForwardRecord(x) if output.dim() == 4 else recorded(model, x[[0, 0]])
         grid = record.grid(output, len(x))
     if grid is None:
         shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
@@ -114,11 +116,6 @@ def layer_gradient(model: nn.Module, x: Images, target: Labels, layer: str | Non
     return grid.maps(output.detach()).contiguous(), grid.maps(gradient).contiguous()
 
 
-def two_versions(x: Images) -> Tensor:
-    """The first image, and one in which every value differs from it."""
-    return torch.cat([x[:1], (x[:1] + 0.37) % 1])
-
-
 def module_named(model: nn.Module, name: str) -> nn.Module:
     """The module with this name; an unknown one is refused with names that are near."""
     modules = dict(model.named_modules())
@@ -129,7 +126,7 @@ def module_named(model: nn.Module, name: str) -> nn.Module:
 
 def default_layer(model: nn.Module, x: Images) -> str:
     """The layer of a CNN's or transformer's maps where none is named (the rules are on top of the file)."""
-    record = recorded(model, two_versions(x))
+    record = recorded(model, x[[0, 0]])
     name = _last_token_layer(model, record) if record.attends or record.patches else None
     if name is None and record.attends:
         raise NotApplicable("this transformer has no block or norm with a token for every patch; name a layer")
@@ -139,13 +136,6 @@ def default_layer(model: nn.Module, x: Images) -> str:
 def cam_layers(model: nn.Module, x: Images) -> list[str]:
     """The one layer that the CAM family looks at where none is named."""
     return [default_layer(model, x)]
-
-
-def last_conv_layer(model: nn.Module, x: Images) -> str:
-    """Name of the module whose output is that of the last convolutional block (the rule is on top of the file)."""
-    record = recorded(model, x[:2])
-    record.refuse_transformer()
-    return _last_conv_layer(record)
 
 
 def _last_conv_layer(record: ForwardRecord) -> str:
@@ -211,8 +201,6 @@ class ForwardRecord(TorchFunctionMode):
         """How many convolutions were done before each attention."""
         self.calls: dict[str, list[ModuleCall]] = {}
         """By module, in the order of the last calls."""
-        self.before_attention: list[Tensor] = []
-        """What modules made before the first attention."""
         self.total = torch.zeros(())
         """The sum of all images' scores of the first class."""
 
@@ -230,27 +218,19 @@ class ForwardRecord(TorchFunctionMode):
         """Whether tokens attend to each other after the last convolution."""
         return bool(self.attentions) and self.attentions[-1] == len(self.convolutions)
 
-    def refuse_transformer(self) -> None:
-        """Refuse a network whose last convolution is followed by attention, for methods that look for convolutions."""
-        if self.attends:
-            raise NotApplicable(
-                "feature maps of convolutions are needed, and those of this transformer only cut the image into "
-                "patches; name a layer to take them"
-            )
-
     def grid(self, output: Any, images: int = 2) -> TokenGrid | None:
-        """How an output for so many images holds feature maps, if it does.
-
-        Tokens that were the same for two different images before the first attention stand for no patch.
-        """
-        extra = None
-        if isinstance(output, Tensor) and output.dim() == 3:
-            shape = (2, output.shape[1])
-            first = next((made for made in reversed(self.before_attention) if made.shape[:-1] == shape), None)
-            if first is not None:
-                extra = tuple(torch.nonzero((first[0] == first[1]).all(-1))[:, 0].tolist())
+        """How an output for so many images holds feature maps, if it does."""
+        if not isinstance(output, Tensor) or len(output) != images or output.dim() not in (3, 4):
+            return None
+        if output.dim() == 4:
+            patches = set(_square_patches(self.image))
+            first, last = ((a, b) in patches and a > 1 for a, b in (output.shape[2:], output.shape[1:3]))
+            if last and not first:
+                return TokenGrid(output.shape[1], output.shape[2], "channels last")
+            return TokenGrid(output.shape[2], output.shape[3])
         sizes = [(made.shape[2], made.shape[3]) for made in self.convolutions]
-        return grid_of(output, images, self.image, sizes, extra)
+        size = token_rows_and_columns(output.shape[1], self.image, sizes)
+        return None if size is None else TokenGrid(*size, "tokens")
 
     def watch(self, name: str, module: nn.Module, stack: ExitStack) -> None:
         """Note the calls of a module."""
@@ -263,8 +243,6 @@ class ForwardRecord(TorchFunctionMode):
         def end(_module: nn.Module, _inputs: Any, output: Any) -> None:
             call = ModuleCall(output, len(self.convolutions), len(self.attentions), begun)
             self.calls[name] = [*self.calls.pop(name, []), call]
-            if not self.attentions and isinstance(output, Tensor):
-                self.before_attention.append(output.detach())
 
         stack.callback(module.register_forward_pre_hook(begin).remove)
         stack.callback(module.register_forward_hook(end).remove)
@@ -298,8 +276,7 @@ def recorded(model: nn.Module, x: Images, *modes: TorchFunctionMode) -> ForwardR
 
 # tokens as places of the image: which of them stand for patches, and in how many rows and columns
 # The grid is that of a convolution's output (the patch embedding, or halvings of it where patches are merged);
-# without one, that of square patches of a whole number of pixels. Tokens beyond the grid are class token and
-# registers: those that are equal for two images before anything is attended to, or else the first ones.
+# without one, that of square patches of a whole number of pixels. The tokens before it are class token and registers.
 
 
 Size = tuple[int, int]
@@ -315,15 +292,14 @@ class TokenGrid:
     rows: int
     columns: int
     layout: str = "channels first"
-    places: tuple[int, ...] | None = None
-    """Of tokens: those that stand for patches, row by row."""
 
     def maps(self, output: Tensor) -> Tensor:
         """The output as feature maps (n, k, rows, columns)."""
         if self.layout == "channels last":
             return output.permute(0, 3, 1, 2)
         if self.layout == "tokens":
-            return output[:, list(self.places or ())].transpose(1, 2).unflatten(2, (self.rows, self.columns))
+            patches = output[:, -self.rows * self.columns :]
+            return patches.transpose(1, 2).unflatten(2, (self.rows, self.columns))
         return output
 
     def put(self, output: Tensor, maps: Tensor) -> Tensor:
@@ -331,30 +307,8 @@ class TokenGrid:
         if self.layout == "channels last":
             return maps.permute(0, 2, 3, 1)
         if self.layout == "tokens":
-            return output.index_copy(
-                1, torch.tensor(self.places, device=output.device), maps.flatten(2).transpose(1, 2)
-            )
+            return torch.cat([output[:, : -self.rows * self.columns], maps.flatten(2).transpose(1, 2)], 1)
         return maps
-
-
-def grid_of(output: Any, images: int, image: Size, convolutions: Iterable[Size], extra: tuple[int, ...] | None = None):
-    """The grid of a module's output, or None: `extra` are the tokens that stand for no patch, where that was seen."""
-    if not isinstance(output, Tensor) or len(output) != images:
-        return None
-    if output.dim() == 4:
-        first, last = (_fits((output.shape[i], output.shape[i + 1]), image) for i in (2, 1))
-        if last and not first:
-            return TokenGrid(output.shape[1], output.shape[2], "channels last")
-        return TokenGrid(output.shape[2], output.shape[3])
-    if output.dim() != 3:
-        return None
-    size = token_rows_and_columns(output.shape[1], image, convolutions)
-    if size is None:
-        return None
-    tokens, patches = output.shape[1], size[0] * size[1]
-    if extra is not None and len(extra) == tokens - patches:
-        return TokenGrid(*size, "tokens", tuple(i for i in range(tokens) if i not in extra))
-    return TokenGrid(*size, "tokens", tuple(range(tokens - patches, tokens)))
 
 
 def token_rows_and_columns(tokens: int, image: Size, convolutions: Iterable[Size] = ()) -> Size | None:
@@ -366,7 +320,7 @@ def token_rows_and_columns(tokens: int, image: Size, convolutions: Iterable[Size
     (7, 7)
     """
     seen = list(convolutions)
-    merged = [half for size in seen for half in _halvings(size)]
+    merged = [(-(-r // side), -(-c // side)) for r, c in seen for side in (2**i for i in range(max(r, c).bit_length()))]
     for candidates, most in ((seen, MOST_EXTRA), (merged, 1), (list(_square_patches(image)), MOST_EXTRA)):
         fitting = [(tokens - r * c, (r, c)) for r, c in candidates if 1 < r * c <= tokens]
         extra, size = min(fitting, default=(tokens, (0, 0)))
@@ -375,23 +329,10 @@ def token_rows_and_columns(tokens: int, image: Size, convolutions: Iterable[Size
     return None
 
 
-def _halvings(size: Size) -> Iterator[Size]:
-    while True:
-        yield size
-        if max(size) == 1:
-            return
-        size = (-(-size[0] // 2), -(-size[1] // 2))
-
-
 def _square_patches(image: Size) -> Iterator[Size]:
     for side in range(1, max(image) + 1):
         yield -(-image[0] // side), -(-image[1] // side)
         yield image[0] // side, image[1] // side
-
-
-def _fits(size: Size, image: Size) -> bool:
-    """Whether rows and columns are those of the image in steps of one size."""
-    return size[0] > 1 and size in set(_square_patches(image))
 
 
 # Feature maps inside a network: which there are, one chosen by a rule, and what passes through it changed.
@@ -423,7 +364,11 @@ def feature_maps(model: nn.Module, x: Images, with_places: bool = False) -> list
     ]
     if not with_places:
         return maps
-    record.refuse_transformer()
+    if record.attends:
+        raise NotApplicable(
+            "feature maps of convolutions are needed, and those of this transformer only cut the image into patches; "
+            "name a layer to take them"
+        )
     if not maps:
         raise NotApplicable("a convolution is needed, and none was met in this model")
     spatial = [each for each in maps if min(each.shape[1:]) > 1]
@@ -453,14 +398,10 @@ def middle_feature_map(model: nn.Module, x: Images) -> FeatureMap:
     maps = feature_maps(model, x, with_places=True)
     last = max(each.convolutions for each in maps)
     before = [each for each in maps if each.convolutions < last] or maps
-    fine = [
-        each
-        for each in before
-        if all(a >= max(b / 8, min(8, b / 4)) for a, b in zip(each.shape[1:], x.shape[2:], strict=True))
-    ]
-    deepest = _deepest_cut(model, x, fine) or _deepest_cut(
-        model, x, sorted(before, key=lambda each: each.shape[1] * each.shape[2])
-    )
+    least = [max(side / 8, min(8, side / 4)) for side in x.shape[2:]]
+    fine = [each for each in before if each.shape[1] >= least[0] and each.shape[2] >= least[1]]
+    by_size = sorted(before, key=lambda each: each.shape[1] * each.shape[2])
+    deepest = _deepest_cut(model, x, fine) or _deepest_cut(model, x, by_size)
     if deepest is None:
         raise NotApplicable("no feature map holds all information on the image; name a layer")
     return deepest
@@ -496,16 +437,14 @@ def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
 
 
 def _deepest_cut(model: nn.Module, x: Images, maps: list[FeatureMap]) -> FeatureMap | None:
-    """The last of the feature maps that all information on the image passes through."""
-    return next((each for each in reversed(maps) if is_cut(model, x, each.module)), None)
-
-
-def is_cut(model: nn.Module, x: Images, module: nn.Module) -> bool:
-    """Whether the scores depend on the image through this module's output alone."""
-    with torch.enable_grad(), output_replaced(module, torch.Tensor.detach):
-        x = x.detach().clone().requires_grad_()
-        out = forward(model, x)
-        return not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
+    """The last of the feature maps that all information on the image passes through: scores depend on nothing else."""
+    for each in reversed(maps):
+        with torch.enable_grad(), output_replaced(each.module, torch.Tensor.detach):
+            images = x.detach().clone().requires_grad_()
+            out = forward(model, images)
+            if not out.requires_grad or torch.autograd.grad(out.sum(), images, allow_unused=True)[0] is None:
+                return each
+    return None
 
 
 @contextmanager
@@ -525,7 +464,8 @@ def features_at(model: nn.Module, module: nn.Module, x: Images) -> Tensor:
         with forward_hooks([(module, stop)]):
             forward(model, channels_last(x))
     except _Reached as reached:
-        return reached.output
+        output: Tensor = reached.args[0]
+        return output
     raise NotApplicable("the layer was not reached in the forward pass")
 
 
@@ -536,10 +476,6 @@ def channels_last(x: Tensor) -> Tensor:
 
 class _Reached(Exception):
     """Ends a forward pass where nothing more is needed."""
-
-    def __init__(self, output: Tensor) -> None:
-        super().__init__()
-        self.output = output
 
 
 # Which layers of a network a method can look at, and which one each family of methods takes by itself.
@@ -575,17 +511,15 @@ def layer_candidates(model: nn.Module, x: Images) -> tuple[list[Candidate], dict
                 defaults[family] = choose(model, x[:2])
             except NotApplicable as reason:
                 refusals[family] = str(reason)
-        record = recorded(model, two_versions(x))
+        record = recorded(model, x[[0, 0]])
     modules, candidates = dict(model.named_modules()), []
     for name, calls in record.calls.items():
         output = first_tensor(calls[-1].output)
         grid = record.grid(output)
         if grid is not None and grid.rows * grid.columns > 1:
             owners = tuple(family for family, names in defaults.items() if name in names)
-            channels, shape = grid.maps(output).shape[1], tuple(output.shape[1:])
-            candidates.append(
-                Candidate(name, type(modules[name]).__name__, shape, channels, (grid.rows, grid.columns), owners)
-            )
+            channels, shape, kind = grid.maps(output).shape[1], tuple(output.shape[1:]), type(modules[name]).__name__
+            candidates.append(Candidate(name, kind, shape, channels, (grid.rows, grid.columns), owners))
     return candidates, refusals
 
 
