@@ -19,7 +19,6 @@ from uproar.estimators.bottleneck import (
     Fit,
     Site,
     bits_per_pixel,
-    first_mask,
     fit_bottleneck,
     fit_mask,
     information,
@@ -225,15 +224,6 @@ def test_nothing_is_paid_under_the_generators_mask_and_a_finite_price_outside() 
     torch.testing.assert_close(information(x, share, zeros, ones, ones), zeros, atol=1e-6, rtol=0)
     assert torch.isfinite(information(x, ones, zeros, ones, ones)).all()
     assert torch.isfinite(information(x, ones, zeros, ones, zeros)).all()
-
-
-def test_the_generator_starts_from_the_information_map_with_largest_value_one() -> None:
-    capacity = torch.zeros(2, 3, 4, 4)
-    capacity[0, 1, 2, 2] = 5.0
-    mask = first_mask(capacity, (4, 4))
-    assert mask[0, 0, 2, 2] == 1
-    assert mask[0].sum() == 1
-    assert (mask[1] == 0).all(), "an image without information has an empty mask, not NaN"
 
 
 class Copy(nn.Module):

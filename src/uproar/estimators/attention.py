@@ -1,7 +1,6 @@
 """Maps from a transformer's attention weights and their gradients, however its attention is written.
 
-Which tokens stand for patches, and which the scores are read from, is seen by running the model on two images: the
-scores are read from the tokens whose row of the last attention has a gradient, a class token or all patches.
+The scores are read from the tokens whose row of the last attention has a gradient: a class token, or all patches.
 """
 
 from __future__ import annotations
@@ -96,9 +95,9 @@ def attention_rollout(
     row = tokens.start(x)
     for weights in reversed(record.weights):
         mixed = _HEADS[heads](weights_per_image(weights.detach(), len(x)))
-        scale = 1 + mixed.sum(-1)
-        row = row / scale
-        row = row + _through(row, mixed)
+        row = row / (1 + mixed.sum(-1))
+        # one row times a matrix: a product of matrices would give the rows of all tokens, unasked
+        row = row + torch.matmul(row[:, None], mixed)[:, 0]
     return tokens.map_of(row, x)
 
 
@@ -118,8 +117,8 @@ def grad_attention(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     slopes = list(torch.autograd.grad(total, record.weights))
     row = tokens.start(x)
     while slopes:  # from the last layer to the first; what was used makes room for the next
-        raised = torch.mul(record.weights.pop().detach(), slopes.pop()).clamp_min_(0)
-        row = row + _through(row[:, None], weights_per_image(raised, len(x))).mean(1)
+        raised = weights_per_image(torch.mul(record.weights.pop().detach(), slopes.pop()).clamp_min_(0), len(x))
+        row = row + torch.matmul(row[:, None, None], raised)[:, :, 0].mean(1)
     return tokens.map_of(row, x)
 
 
@@ -165,16 +164,8 @@ class TokenStructure:
         return upsample(self.grid.maps(values[:, :, None].to(x)), x)
 
 
-def _through(row: Tensor, attention: Tensor) -> Tensor:
-    """What a row (…, tokens) gives to the tokens that its own attend to, by attention (…, tokens, tokens).
-
-    A row times a matrix, image by image: whole products of matrices would give the rows of all tokens, unasked.
-    """
-    return torch.matmul(row[..., None, :], attention)[..., 0, :]
-
-
 def token_structure(model: nn.Module, x: Images) -> TokenStructure:
-    """What is seen by running the model on two images; refused where no tokens of the whole image attend."""
+    """What is seen by running the model once; refused where no tokens of the whole image attend."""
     attention = AttentionRecord()
     record = recorded(model, x[[0, 0]], attention)
     if not attention.weights:

@@ -139,8 +139,8 @@ def iba(
     site, fit = Site.of(model, state), Fit(beta, steps, lr, sigma)
 
     def batch(x: Images, target: Labels, context: Context) -> Tensor:
-        features = site.features(x, target)
-        capacity, _ = fit_bottleneck(site, x, target, features, noise_of("iba noise", context, samples), fit)
+        noise = noise_of("iba noise", context, samples)
+        capacity, _ = fit_bottleneck(site, x, target, site.features(x, target), noise, fit)
         return bits_per_pixel(capacity, (x.shape[2], x.shape[3]))
 
     return in_batches(batch, x, target, context, size=max(2, rows_for(x) // samples))
@@ -153,20 +153,21 @@ def noise_of(purpose: str, context: Context, samples: int) -> Noise:
 
 def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -> dict[str, Tensor]:
     """Mean, standard deviation (n − 1) and activity of every feature, over evenly spread training images."""
-    rows = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
-    count = 0
-    mean = square = nonzero = torch.zeros(())
+    rows = spread_rows(train, images)
+    total = square = nonzero = torch.zeros(())
     for part in spans(len(rows), rows_for(train.read(rows[:1]))):
         features = features_at(model, module, train.read(rows[part]).to(device_of(model))).double()
-        # sums of squares around the mean so far are joined part by part: no large numbers are subtracted
-        size, own = len(features), features.mean(0)
-        shift = own - mean
-        square = square + (features - own).square().sum(0) + shift.square() * (count * size / (count + size))
-        count += size
-        mean = mean + shift * (size / count)
+        total, square = total + features.sum(0), square + features.square().sum(0)
         nonzero = nonzero + (features != 0).sum(0)
-    std = (square / max(1, count - 1)).sqrt()
+    count = len(rows)
+    mean = total / count
+    std = ((square - count * mean.square()).clamp_min(0) / max(1, count - 1)).sqrt()
     return {"mean": mean.float(), "std": std.float(), "active": nonzero / count > ACTIVE}
+
+
+def spread_rows(train: Split, images: int) -> Tensor:
+    """The rows of so many images, evenly spread over the training images."""
+    return torch.linspace(0, len(train) - 1, min(images, len(train))).long()
 
 
 def fit_bottleneck(
@@ -238,7 +239,6 @@ def bits_per_pixel(capacity: Tensor, size: tuple[int, int]) -> Tensor:
 
 # information bottleneck at the input: as fine as the image, guided by a bottleneck inside the network
 
-
 Epochs = Annotated[int, Field(ge=0, le=10_000)]
 Size = Annotated[int, Field(ge=2, le=100_000)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -250,20 +250,11 @@ def prepare_input_iba(
 ) -> dict[str, Tensor]:
     """What `iba` prepares, and the colour statistics of the training images."""
     train = context.training_images("input_iba")
-    rows = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
-    std, mean = torch.std_mean(train.read(rows).double(), (0, 2, 3))
+    std, mean = torch.std_mean(train.read(spread_rows(train, images)).double(), (0, 2, 3))
     # a channel that never varies is left as it is instead of blown up
     std = torch.where(std > 1e-6, std, 1.0)
     colour = {"colour_mean": mean.float(), "colour_std": std.float()}
     return {**prepare_iba(model, context, layer=layer, images=images), **colour}
-
-
-def first_mask(capacity: Tensor, size: tuple[int, int]) -> Tensor:
-    """The information map of the layer, largest value 1, at the image's size: where the generator starts."""
-    total = capacity.sum(1, keepdim=True).clamp_min(0)
-    highest = total.flatten(1).amax(1).view(-1, 1, 1, 1)
-    scaled = total / highest.clamp_min(torch.finfo(total.dtype).tiny)
-    return F.interpolate(scaled, size=size, mode="bilinear", align_corners=False).clamp(0, 1)
 
 
 def fit_input_bottleneck(
@@ -345,7 +336,12 @@ def fit_mask(
     and a spread (between 0 and `noise_std`) of its own; each batch meets all groups. The critic makes `critic_steps`
     steps per step of the generator.
     """
-    critic = [weight.requires_grad_() for weight in drawn_critic(task, width, clip)]
+    # a fresh critic from the image's own stream, inside the clip from the start
+    c, h, w = task.features.shape
+    critic: list[Tensor] = []
+    for number, shape in enumerate([(width, c, 3, 3), (width, width, 3, 3), (1, width * -(-h // 4) * -(-w // 4))]):
+        drawn = (2 * task.uniform(f"critic {number}", *shape) - 1) * clip
+        critic += [drawn.requires_grad_(), drawn.new_zeros(shape[0]).requires_grad_()]
     mean, spread, mask = torch.zeros_like(task.image), torch.ones_like(task.image), start.clone()
     rates = ((mean, mean_lr), (spread, spread_lr), (mask, mask_lr))
     parameters = [{"params": [values.requires_grad_()], "lr": rate} for values, rate in rates]
@@ -378,16 +374,6 @@ def fit_mask(
             generator_optimiser.zero_grad()
             mask.data.clamp_(0, 1)
     return mask.detach()
-
-
-def drawn_critic(task: FeatureMatching, width: int, clip: float) -> list[Tensor]:
-    """Weights of a fresh critic from the image's own stream, inside the clip from the start."""
-    c, h, w = task.features.shape
-    weights: list[Tensor] = []
-    for number, shape in enumerate([(width, c, 3, 3), (width, width, 3, 3), (1, width * -(-h // 4) * -(-w // 4))]):
-        drawn = task.uniform(f"critic {number}", *shape)
-        weights += [(2 * drawn - 1) * clip, drawn.new_zeros(shape[0])]
-    return weights
 
 
 def criticised(weights: list[Tensor], features: Tensor) -> Tensor:
@@ -463,7 +449,10 @@ def input_iba(
         noise = noise_of("input_iba feature noise", context, samples)
         capacity, alpha = fit_bottleneck(site, x, target, features, noise, Fit(feature_beta, feature_steps, lr))
         through = capacity if guide == "capacity" else alpha.sigmoid()
-        start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
+        # the generator starts with the information map of the layer, its largest value 1
+        total = capacity.sum(1, keepdim=True).clamp_min(0)
+        scaled = total / total.amax((1, 2, 3), keepdim=True).clamp_min(torch.finfo(total.dtype).tiny)
+        start = F.interpolate(scaled, x.shape[2:], mode="bilinear", align_corners=False).clamp(0, 1).expand_as(x)
         masks = []
         for i in range(len(x)):  # image after image: each training has its own random streams
             image, draws = (x[i] - colour[0]) / colour[1], context.draws[i : i + 1]
@@ -477,7 +466,6 @@ def input_iba(
 
 
 # TAME: an attention branch trained on the features of a frozen network
-
 
 LARGEST = 56
 """Side of the largest attention map; finer feature maps are brought down to it."""
@@ -529,8 +517,11 @@ def train_branch(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "tame initialisation"))
         branch = Branch([each.shape[0] for each in maps], classes).train().to(device_of(model))
-    used = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
-    batches = list(_batches(len(used), batch, epochs, seed))
+    used = spread_rows(train, images)
+    # full batches in a new random order in every epoch; one batch of all where there are fewer images
+    n, order = len(used), generator(seed, "tame batches")
+    parts = list(spans(max(n - n % batch, min(n, batch)), batch))
+    batches = [rows[part] for rows in (torch.randperm(n, generator=order) for _ in range(epochs)) for part in parts]
     # Nesterov momentum on one cycle; biases learn twice as fast and do not decay
     named = list(branch.named_parameters())
     groups = [
@@ -562,23 +553,6 @@ def losses(scores: Tensor, labels: Labels, masks: Tensor) -> tuple[Tensor, Tenso
     steps = masks.diff(dim=2).square().sum() + masks.diff(dim=3).square().sum()
     border = masks[:, :, [0, -1]].square().sum() + masks[..., [0, -1]].square().sum()
     return target_loss(scores, labels, "mean"), area, (steps + 0.3 * border) / (2 * len(masks))
-
-
-def _restored(state: Mapping[str, Tensor]) -> Branch:
-    weights = {name: value for name, value in state.items() if name != "places"}
-    channels = [len(weights[f"convs.{i}.weight"]) for i in range(len(state["places"]))]
-    with torch.device("meta"):
-        branch = Branch(channels, len(weights["fuser.weight"]))
-    branch.load_state_dict(weights, assign=True)
-    return branch.eval().requires_grad_(False)
-
-
-def _batches(n: int, size: int, epochs: int, seed: int) -> Iterator[Tensor]:
-    """Full batches in a new random order in every epoch; one batch of all where there are fewer images."""
-    order = generator(seed, "tame batches")
-    for _ in range(epochs):
-        rows = torch.randperm(n, generator=order)
-        yield from (rows[part] for part in spans(max(n - n % size, min(n, size)), size))
 
 
 def prepare_tame(
@@ -626,8 +600,12 @@ def tame(
     lr=1e-4` (ResNet-50); the default rate is larger because small data sets give few steps. The losses of an image see
     the mask of its own class; the released code mixes in those of all classes in the batch.
     """
-    modules = list(model.modules())
-    with captured(*[modules[i] for i in state["places"].tolist()]) as features:
+    modules, places = list(model.modules()), state["places"].tolist()
+    weights = {name: value for name, value in state.items() if name != "places"}
+    with torch.device("meta"):
+        branch = Branch([len(weights[f"convs.{i}.weight"]) for i in range(len(places))], len(weights["fuser.weight"]))
+    branch.load_state_dict(weights, assign=True)
+    with captured(*[modules[i] for i in places]) as features:
         class_scores(model, channels_last(x), target)
-    attention = select_class(_restored(state).to(x.device)(features()), target)
+    attention = select_class(branch.eval().requires_grad_(False).to(x.device)(features()), target)
     return F.interpolate(attention, size=x.shape[2:], mode="bilinear", align_corners=False)

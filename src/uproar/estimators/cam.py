@@ -73,11 +73,10 @@ def grad_cam(
     ROAR study of Song et al. has it: contributions of opposite sign do not cancel there, and `relu` does not apply.
     """
     features, gradient = layer_gradient(model, x, target, layer)
-    weighted = gradient.mean((2, 3), keepdim=True) * features
+    weights = gradient.mean((2, 3), keepdim=True)
     if variant == "per-channel":
-        return upsample(weighted, x).abs().mean(1, keepdim=True)
-    total = weighted.sum(1, keepdim=True)
-    return upsample(total.clamp_min(0) if relu else total, x)
+        return upsample(weights * features, x).abs().mean(1, keepdim=True)
+    return weighted_map(weights, features, x, relu)
 
 
 @gradient_cam(
@@ -145,7 +144,6 @@ def upsample(maps: Tensor, x: Images) -> Tensor:
 
 # class activation maps without gradients: feature maps weighted by what they do to the score, or by themselves
 
-
 _CHANNELS = 64
 """Feature maps that a cost is counted with; a layer may have more."""
 
@@ -183,7 +181,15 @@ def ablation_cam(
     whole = target_scores(model, x, target, "logit")
     without = torch.empty(features.shape[:2], dtype=whole.dtype, device=whole.device)
     for row, channel in _pairs(features, rows_for(x)):
-        with _channels_off(module, grid, channel):
+
+        def off(_module: nn.Module, _inputs: object, output: object, channel: Tensor = channel) -> object:
+            """The output with one feature map at zero, another one in every row."""
+            made = first_tensor(output)
+            maps = grid.maps(made)
+            keep = 1 - F.one_hot(channel, maps.shape[1]).to(maps)
+            return with_first_tensor(output, grid.put(made, maps * keep[:, :, None, None]))
+
+        with forward_hooks([(module, off)]):
             without[row, channel] = target_scores(model, x[row], target[row], "logit")
     weights = (whole[:, None] - without) / torch.where(whole == 0, 1, whole)[:, None]
     return weighted_map(weights.to(x)[:, :, None, None], features, x, relu)
@@ -248,18 +254,6 @@ def _pairs(table: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
     return [(part // table.shape[1], part % table.shape[1]) for part in parts]
 
 
-def _channels_off(module: nn.Module, grid: TokenGrid, channel: Tensor):
-    """Inside, the module's output has one feature map at zero, another one in every row."""
-
-    def off(_module: nn.Module, _inputs: object, output: object) -> object:
-        made = first_tensor(output)
-        maps = grid.maps(made)
-        keep = 1 - F.one_hot(channel, maps.shape[1]).to(maps)
-        return with_first_tensor(output, grid.put(made, maps * keep[:, :, None, None]))
-
-    return forward_hooks([(module, off)])
-
-
 # fullGrad: the gradient of the pixels and of every bias, each where it acts
 
 
@@ -282,20 +276,14 @@ def fullgrad(
     they are.
     """
     pixels, parts = bias_gradients(model, x, target)
-    total = _part(pixels.abs(), x, scale)
     record = recorded(model, x[[0, 0]])
-    for part in parts:
-        grid = record.grid(part, len(x))
-        if grid is not None and grid.rows * grid.columns > 1:
-            total = total + _part(grid.maps(part).abs(), x, scale)
+    grids = [(record.grid(part, len(x)), part) for part in parts]
+    total = torch.zeros_like(x[:, :1])
+    for maps in [pixels, *(grid.maps(part) for grid, part in grids if grid and grid.rows * grid.columns > 1)]:
+        shown = stretched(maps.abs()) if scale == "channel" else maps.abs()
+        added = upsample(shown, x).sum(1, keepdim=True)
+        total += stretched(added) if scale == "layer" else added
     return total
-
-
-def _part(maps: Tensor, x: Images, scale: str) -> Tensor:
-    """What the pixels or one layer add to the map, (n, 1, h, w)."""
-    maps = stretched(maps) if scale == "channel" else maps
-    added = upsample(maps, x).sum(1, keepdim=True)
-    return stretched(added) if scale == "layer" else added
 
 
 def bias_gradients(model: nn.Module, x: Images, target: Labels) -> tuple[Tensor, list[Tensor]]:
@@ -316,24 +304,17 @@ class BiasRecord(TorchFunctionMode):
         self.biases: list[Tensor] = []
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
+        kwargs, name, bias = kwargs or {}, getattr(func, "__name__", ""), None
         made = func(*args, **kwargs)
-        bias = _bias_of(func, args, kwargs) if isinstance(made, Tensor) else None
-        if bias is None or not made.requires_grad:
+        place = {"conv2d": 2, "linear": 2, "layer_norm": 3}.get(name)
+        if name == "batch_norm":
+            bias = (scale_and_shift(args, kwargs) or (None, None))[1]
+        elif place is not None:
+            bias = kwargs.get("bias", args[place] if len(args) > place else None)
+        if bias is None or bias.dim() != 1 or not made.requires_grad:
             return made
         self.outputs.append(made)
-        across = made.dim() - 2 if func.__name__ in ("conv2d", "batch_norm") else 0
+        across = made.dim() - 2 if name in ("conv2d", "batch_norm") else 0
         self.biases.append(bias.detach().view(-1, *[1] * across))
         # what follows may work in place
         return made.clone()
-
-
-def _bias_of(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
-    """What a layer adds to each channel of its output; None for all other operations."""
-    name = getattr(func, "__name__", "")
-    if name == "batch_norm":
-        known = scale_and_shift(args, kwargs)
-        return None if known is None else known[1]
-    place = {"conv2d": 2, "linear": 2, "layer_norm": 3}.get(name)
-    bias = None if place is None else kwargs.get("bias", args[place] if len(args) > place else None)
-    return bias if bias is None or bias.dim() == 1 else None

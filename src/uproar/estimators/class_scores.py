@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from uproar.errors import BadInput, NotApplicable
 from uproar.models.forward import forward, rows_within_budget
 from uproar.models.output_kind import assumed_output, scores_or_values
+from uproar.tensors import spans
 from uproar.types import Images, Labels
 
 Score = Literal["probability", "logit"]
@@ -34,12 +35,10 @@ def rows_for(x: Images) -> int:
     return max(2, rows_within_budget(min(max(_ROWS, _TINY_VALUES // values), _VALUES // values)))
 
 
-def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:
-    """The score of each image's own target class, (n,)."""
-    return _of_target(forward(model, x), target)
-
-
-def _of_target(out: Tensor, target: Labels) -> Tensor:
+def class_scores(model: nn.Module, x: Images, target: Labels, score: Score = "logit") -> Tensor:
+    """The score of each image's own target class, (n,); of a regression its value."""
+    out = forward(model, x)
+    out = scores_or_values(out) if score == "probability" else out
     if len(target) and (int(target.min()) < 0 or int(target.max()) >= out.shape[1]):
         noun = {"softmax": "classes", "sigmoid": "labels", "regression": "components"}[assumed_output().kind]
         raise BadInput(
@@ -77,7 +76,7 @@ def sum_over_points(function: Callable[[int, int], Tensor], points: int, x: Imag
     version costs more than one.
     """
     together = max(1, int(share * rows_for(x)) // len(x))
-    parts = (function(first, min(first + together, points)).sum(1) for first in range(0, points, together))
+    parts = (function(part.start, part.stop).sum(1) for part in spans(points, together))
     return sum(parts, torch.zeros(()))
 
 
@@ -87,8 +86,7 @@ def target_scores(model: nn.Module, x: Images, target: Labels, score: Score) -> 
     A probability close to 1 has no digits left in single precision, so that all small changes would be ties.
     """
     # the layout that is faster, and whose convolutions do not depend on the number of images
-    out = forward(model, x.contiguous(memory_format=torch.channels_last))
-    return _of_target(scores_or_values(out) if score == "probability" else out, target).double()
+    return class_scores(model, x.contiguous(memory_format=torch.channels_last), target, score).double()
 
 
 def scores_of_versions(
@@ -100,12 +98,8 @@ def scores_of_versions(
     versions: Callable[[int, int], Float[Tensor, "n m c h w"]],
 ) -> Float[Tensor, "n {count}"]:
     """Target scores of all versions of every image; `versions(first, last)` makes some of them at a time."""
-    together = max(1, rows_for(x) // len(x))
-    parts = [
-        scores_of(model, versions(first, min(first + together, count)), target, score)
-        for first in range(0, count, together)
-    ]
-    return torch.cat(parts, 1)
+    parts = spans(count, max(1, rows_for(x) // len(x)))
+    return torch.cat([scores_of(model, versions(part.start, part.stop), target, score) for part in parts], 1)
 
 
 def scores_of(
@@ -121,7 +115,6 @@ def scores_of(
 # same. Afterwards the graph of the scores is read: an operation that neither has a rule nor is allowed as it is, is
 # refused by name. So scripted, compiled and self-made operations cannot slip through with their plain gradient.
 
-
 Rule = Callable[[Callable, tuple, dict[str, Any]], Any]
 """(function, arguments, keywords) -> what the function would return, with another way back."""
 
@@ -135,6 +128,9 @@ MOVES = frozenset(
     ]
 )
 """Operations of a graph that only move or copy values: their gradient is right for any rule."""
+
+ONE_FACTOR = frozenset({"Addmm", "Bmm", "Convolution", "CudnnBatchNorm", "Div", "Mm", "Mul", "NativeBatchNorm"})
+"""Operations that are linear as long as only one of their operands depends on the image."""
 
 _NOT_IN_PLACE = ("requires_grad_", "detach_", "share_memory_")
 
@@ -180,16 +176,16 @@ class Interception(TorchFunctionMode):
         old = args[0] if _in_place(func, args, kwargs) else None
         if old is not None:
             args, kwargs = ((old.clone(), *args[1:]), {**kwargs, **dict.fromkeys(kwargs.keys() & {"inplace"}, False)})
-        rule = self.rules.get(func.__name__.rstrip("_")) if image_dependent(args, kwargs) else None
-        result = rule(func, args, kwargs) if rule else func(*args, **kwargs)
+        result = self.run(func, *args, **kwargs)
         if old is not None:
             # item assignment returns nothing
-            self.replaced[id(old)] = (old, args[0] if result is None else result)
-        return args[0] if old is not None and result is None else result
+            result = args[0] if result is None else result
+            self.replaced[id(old)] = (old, result)
+        return result
 
     def run(self, func: Callable, *args: Any, **kwargs: Any) -> Any:
-        """A step of an operation that was taken apart, with the rule for that step."""
-        rule = self.rules.get(func.__name__) if image_dependent(args, kwargs) else None
+        """An operation, or a step of one that was taken apart, with the rule for it."""
+        rule = self.rules.get(func.__name__.rstrip("_")) if image_dependent(args, kwargs) else None
         return rule(func, args, kwargs) if rule else func(*args, **kwargs)
 
     def _now(self, given: Any) -> Any:
@@ -213,27 +209,18 @@ class Interception(TorchFunctionMode):
             self.replaced.clear()
         if scores.grad_fn is None:
             raise BadInput("The model's scores do not depend on the image in a differentiable way.")
-        self._check(scores.grad_fn)
+        for node in graph(scores.grad_fn):
+            name, by_batch = operation(node), bool(getattr(node, "_saved_training", False))
+            several = sum(before is not None for before, _ in node.next_functions) > 1
+            if name != "_Rewired" and (name not in self.allowed or (several and name in ONE_FACTOR) or by_batch):
+                why = " of two activations" if several and name in self.allowed else ""
+                why = " with statistics of the batch or image" if by_batch else why
+                raise NotApplicable(f"{self.method} has no rule for the operation {name!r}{why} in this model")
         with torch.no_grad():
             plain = class_scores(model, x[:2].detach(), target[:2])
         if not torch.allclose(plain, scores[:2].detach(), rtol=1e-3, atol=1e-4, equal_nan=True):
             raise NotApplicable(f"{self.method} cannot follow this model's in-place changes of tensor views")
         return scores
-
-    def _check(self, start: Any) -> None:
-        for node in graph(start):
-            name = _operation(node)
-            several = sum(before is not None for before, _ in node.next_functions) > 1
-            if name == "_Rewired":
-                continue
-            if name not in self.allowed or (several and name in ONE_FACTOR) or _by_batch(node):
-                why = " of two activations" if several and name in self.allowed else ""
-                why = " with statistics of the batch or image" if _by_batch(node) else why
-                raise NotApplicable(f"{self.method} has no rule for the operation {name!r}{why} in this model")
-
-
-ONE_FACTOR = frozenset({"Addmm", "Bmm", "Convolution", "CudnnBatchNorm", "Div", "Mm", "Mul", "NativeBatchNorm"})
-"""Operations that are linear as long as only one of their operands depends on the image."""
 
 
 def image_dependent(*given: Any) -> list[Tensor]:
@@ -281,23 +268,12 @@ def graph(start: Any) -> list[Any]:
     return list(seen)
 
 
-def _operation(node: Any) -> str:
+def operation(node: Any) -> str:
     """`torch::autograd::AccumulateGrad` and `SqueezeBackward1` as AccumulateGrad and Squeeze."""
     return re.sub(r"(Backward)?\d*$", "", node.name().rpartition(":")[2])
 
 
-def _by_batch(node: Any) -> bool:
-    return bool(getattr(node, "_saved_training", False))
-
-
-def only_moves(tensor: Tensor, also: Callable[[Any], bool]) -> bool:
-    """Whether a tensor is the image with values moved, or changed by operations that `also` accepts."""
-    nodes = graph(tensor.grad_fn)
-    return all(_operation(node) in MOVES or also(node) for node in nodes)
-
-
 # attention in single steps: fused and multi-head attention keep no weights, and have no rule as a whole
-
 
 Run = Callable[..., Any]
 """`run(function, *arguments, **keywords)`: how a step is computed; methods with rules of their own apply them here."""
@@ -339,8 +315,10 @@ def explicit_attention(
     return run(torch.matmul, weights, value), weights
 
 
-def explicit_multi_head(run: Run, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    """`multi_head_attention_forward` in single steps, for tokens (tokens, n, features)."""
+def attention_in_steps(run: Run, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What fused or multi-head attention returns, the latter for tokens (tokens, n, features)."""
+    if func is FUSED:
+        return explicit_attention(run, *args, **kwargs)[0]
     call = inspect.signature(MULTI_HEAD).bind(*args, **kwargs)
     call.apply_defaults()
     given = SimpleNamespace(**call.arguments)
@@ -364,8 +342,3 @@ def explicit_multi_head(run: Run, *args: Any, **kwargs: Any) -> tuple[Tensor, Te
     if not given.need_weights:
         return out, None
     return out, shares.mean(1) if given.average_attn_weights else shares
-
-
-def attention_in_steps(run: Run, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """What fused or multi-head attention returns."""
-    return explicit_attention(run, *args, **kwargs)[0] if func is FUSED else explicit_multi_head(run, *args, **kwargs)

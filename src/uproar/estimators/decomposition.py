@@ -15,12 +15,14 @@ from torch import Tensor, nn
 from uproar.data.task import Split
 from uproar.errors import BadShape, NotApplicable
 from uproar.estimators.class_scores import (
+    MOVES,
     ONE_FACTOR,
     Interception,
     Rule,
+    graph,
     image_dependent,
     input_gradient,
-    only_moves,
+    operation,
     scale_and_shift,
     sum_over_points,
     with_backward,
@@ -33,7 +35,6 @@ from uproar.types import Images, Labels, RawMaps
 # rules of DeepLIFT: how a difference in an output is shared among the differences of its inputs
 # Tensors hold images first, then their baselines; each rule gives multipliers Δout / Δin to the images' half.
 
-
 _TINY = 1e-6
 """Differences at or below this have no slope of their own; the derivative takes its place."""
 
@@ -43,12 +44,8 @@ def rescaled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     if len(image_dependent(args, kwargs)) > 1:
         raise NotApplicable(f"deep_lift has no rule for {func.__name__!r} with bounds that depend on the image")
     a = args[0].detach()
-
-    def apply(t: Tensor) -> Tensor:
-        return func(t, *args[1:], **kwargs)
-
     # in-place versions change a copy
-    out = apply(a.clone())
+    out = func(a.clone(), *args[1:], **kwargs)
 
     def back(gradient: Tensor) -> tuple[Tensor]:
         here, there = a.chunk(2)
@@ -56,7 +53,7 @@ def rescaled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         difference = here - there
         with torch.enable_grad():
             point = here.clone().requires_grad_()
-            (slope,) = torch.autograd.grad(apply(point.clone()).sum(), point)
+            (slope,) = torch.autograd.grad(func(point.clone(), *args[1:], **kwargs).sum(), point)
         even = difference.abs() <= _TINY
         slope = torch.where(even, slope, (after - before) / torch.where(even, 1, difference))
         return (for_images(gradient.chunk(2)[0] * slope),)
@@ -97,20 +94,18 @@ def for_images(gradient: Tensor) -> Tensor:
     return torch.cat([gradient, torch.zeros_like(gradient)])
 
 
-def _multiplied(a: Tensor, b: Tensor) -> Tensor:
-    """A product of two activations, value by value: each change counts with the mean of the other factor."""
-    return _product(torch.mul, torch.mul, torch.mul, a, b)
-
-
 def _matrix_product(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A matrix product of two activations, as `_multiplied`; with a constant it is linear."""
+    """A matrix product of two activations, as `_product`; with a constant it is linear."""
     if len(image_dependent(args, kwargs)) < 2 or kwargs or args[0].dim() < 3 or args[0].shape[0] != args[1].shape[0]:
         return func(*args, **kwargs)
     return _product(func, lambda g, b: g @ b.transpose(-2, -1), lambda g, a: a.transpose(-2, -1) @ g, *args)
 
 
 def _product(func: Callable, for_a: Callable, for_b: Callable, a: Tensor, b: Tensor) -> Tensor:
-    """`for_a(gradient, b)` and `for_b(gradient, a)` are the gradients of `func(a, b)`."""
+    """A product of two activations: each change counts with the mean of the other factor.
+
+    `for_a(gradient, b)` and `for_b(gradient, a)` are the gradients of `func(a, b)`.
+    """
     mean_a, mean_b = (sum(each.detach().chunk(2)) / 2 for each in (a, b))
 
     def back(gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,7 +121,7 @@ def _softmax(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     top = torch.maximum(*args[0].detach().amax(axis, keepdim=True).chunk(2))
     powers = rescaled(torch.exp, (args[0] - torch.cat([top, top]),), {})
     below = rescaled(torch.reciprocal, (powers.sum(axis, keepdim=True),), {})
-    return _multiplied(powers, below.expand_as(powers))
+    return _product(torch.mul, torch.mul, torch.mul, powers, below.expand_as(powers))
 
 
 def _layer_norm(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
@@ -136,7 +131,7 @@ def _layer_norm(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     centred = args[0] - args[0].mean(axes, keepdim=True)
     variance = rescaled(torch.square, (centred,), {}).mean(axes, keepdim=True)
     below = rescaled(torch.rsqrt, (variance + given.get("eps", 1e-5),), {})
-    out = _multiplied(centred, below.expand_as(centred))
+    out = _product(torch.mul, torch.mul, torch.mul, centred, below.expand_as(centred))
     out = out if given.get("weight") is None else out * given["weight"]
     return out if given.get("bias") is None else out + given["bias"]
 
@@ -147,7 +142,6 @@ TRANSFORMER_RULES: dict[str, Rule] = {
     **dict.fromkeys(("matmul", "__matmul", "bmm"), _matrix_product),
 }
 """By operation, without trailing underscores."""
-
 
 Samples = Annotated[int, Field(ge=1, le=10_000)]
 Pooling = Literal["rescale", "gradient"]
@@ -271,21 +265,21 @@ def contributions(model: nn.Module, x: Images, start: Images, target: Labels, po
     """Each pixel's part of `score(x) - score(start)` by the rescale rule, (n, c, h, w)."""
     n = len(x)
     rules: dict[str, Rule] = dict.fromkeys(ACTIVATIONS, rescaled) | TRANSFORMER_RULES
+    allowed = _LINEAR | _MAX_POOLING
     if pooling == "rescale":
         rules |= {"max_pool2d": max_pooled, "adaptive_max_pool2d": max_pooled}
-    allowed = _LINEAR if pooling == "rescale" else _LINEAR | _MAX_POOLING
+        allowed = _LINEAR
     # images first, then their baselines: both go through every operation together
     both = torch.cat([x, start]).contiguous(memory_format=torch.channels_last).requires_grad_()
     scores = Interception("deep_lift", rules, allowed).scores(model, both, torch.cat([target, target]))
     (multipliers,) = torch.autograd.grad(scores, both, for_images(torch.ones_like(scores[:n])))
     maps = multipliers[:n].contiguous() * (x - start)
-    if pooling == "rescale":
-        # rows of images and of baselines that did not stay apart in the model show in the sum
-        after, before = scores.detach().chunk(2)
-        parts = maps.flatten(1)
-        size = parts.abs().sum(1) + after.abs() + before.abs()
-        if bool(((parts.sum(1) - (after - before)).abs() > 1e-3 * size).any()):
-            raise NotApplicable("deep_lift's parts do not sum to the difference in score for this model")
+    # rows of images and of baselines that did not stay apart in the model show in the sum
+    after, before = scores.detach().chunk(2)
+    size = maps.abs().sum((1, 2, 3)) + after.abs() + before.abs()
+    off = (maps.sum((1, 2, 3)) - (after - before)).abs() > 1e-3 * size
+    if pooling == "rescale" and bool(off.any()):
+        raise NotApplicable("deep_lift's parts do not sum to the difference in score for this model")
     return maps
 
 
@@ -311,9 +305,11 @@ class Affine:
     bias: Tensor | None = None
 
     def of(self, a: Tensor, sign: int = 0, bias: bool = False) -> Tensor:
-        """The output with all weights or those of one sign, without the bias or with its part of that sign."""
-        part = _part(self.bias, sign) if bias and self.bias is not None else None
-        return self.call(a, None if self.weight is None else _part(self.weight, sign), part)
+        """The output with all weights or those of one sign, without the bias or with it."""
+        weight = self.weight
+        if weight is not None and sign:
+            weight = weight.clamp_min(0) if sign > 0 else weight.clamp_max(0)
+        return self.call(a, weight, self.bias if bias else None)
 
     def back(self, like: Tensor, s: Tensor, sign: int = 0) -> Tensor:
         """The transposed map: what arrives at inputs of this shape, with all weights or those of one sign."""
@@ -321,16 +317,6 @@ class Affine:
             point = torch.zeros_like(like).requires_grad_()
             (result,) = torch.autograd.grad(self.of(point, sign), point, s)
         return result
-
-    def scaled(self, scale: Tensor, shift: Tensor) -> Affine:
-        """The operation followed by scale and shift of each output channel, as one."""
-        assert self.weight is not None
-        weight = self.weight * scale.view(-1, *[1] * (self.weight.dim() - 1))
-        return Affine(self.call, weight, shift if self.bias is None else self.bias * scale + shift)
-
-
-def _part(values: Tensor, sign: int) -> Tensor:
-    return values if sign == 0 else values.clamp_min(0) if sign > 0 else values.clamp_max(0)
 
 
 def divided(r: Tensor, z: Tensor, epsilon: float) -> Tensor:
@@ -388,28 +374,25 @@ class Coherency:
     first: bool = False
 
     def __call__(self, op: Affine, a: Tensor, r: Tensor) -> Tensor:
+        def over(z: Tensor) -> Tensor:
+            return r / torch.where(z == 0, torch.finfo(torch.float32).eps, z)
+
         if self.first:
             low, high = -torch.ones_like(a), torch.ones_like(a)
             z = op.of(a) - op.of(low, 1) - op.of(high, -1)
             # the bias alone is what the operation makes of zeros
-            s = _over(r, z - op.of(0 * a, bias=True))
+            s = over(z - op.of(0 * a, bias=True))
             shared = a * op.back(a, s) - low * op.back(a, s, 1) - high * op.back(a, s, -1)
         elif op.weight is None:
-            shared = a * op.back(a, _over(r, op.of(a)))
+            shared = a * op.back(a, over(op.of(a)))
         else:
             up, down = a.clamp_min(0), a.clamp_max(0)
-            for_up = op.back(a, _over(r, op.of(up, 1)), 1)
-            for_down = op.back(a, _over(r, op.of(down, -1)), -1)
-            shared = up * for_up + down * for_down
+            shared = up * op.back(a, over(op.of(up, 1)), 1) + down * op.back(a, over(op.of(down, -1)), -1)
         total = shared.flatten(1).sum(1).view(-1, *[1] * (shared.dim() - 1))
         return shared / torch.where(total == 0, 1, total)
 
     def terms(self, terms: Sequence[Tensor], r: Tensor) -> list[Tensor]:
         return [r for _ in terms]
-
-
-def _over(r: Tensor, z: Tensor) -> Tensor:
-    return r / torch.where(z == 0, torch.finfo(torch.float32).eps, z)
 
 
 # rules of layer-wise relevance propagation for transformers, after AttnLRP (Achtibat et al. 2024)
@@ -436,14 +419,13 @@ def layer_norm(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
 
 def matrix_product(epsilon: float, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Half for each factor, in proportion to the products summed; with a constant factor, all for the other."""
-    if len(image_dependent(args, kwargs)) < 2:
-        place = next((i for i, each in enumerate(args) if image_dependent(each)), None)
-        if place is None:
-            return func(*args, **kwargs)  # stays in the graph as it is, where it is refused by name
+    places = [i for i, each in enumerate(args) if image_dependent(each)]
+    if len(places) == 1:
+        place, rule = places[0], Epsilon(epsilon)
         op = Affine(lambda t, _w, _b: func(*args[:place], t, *args[place + 1 :], **kwargs))
-        alone, rule = args[place].detach(), Epsilon(epsilon)
+        alone = args[place].detach()
         return with_backward(op.of(alone), lambda r: (rule(op, alone, r),), args[place])
-    if args[0].dim() < 3:  # rows of images with rows of images: refused by name
+    if len(places) != 2 or args[0].dim() < 3:  # stays in the graph as it is, where it is refused by name
         return func(*args, **kwargs)
     a, b = (part.detach() for part in args)
     value = func(a, b, **kwargs)
@@ -521,14 +503,13 @@ class _Relevance(Interception):
             rules |= dict.fromkeys(("matmul", "__matmul", "bmm"), product)
         super().__init__("lrp", rules, _MAXIMA)
         self.composite, self.epsilon = composite, epsilon
-        proportional, positive = Epsilon(epsilon), Positive(epsilon)
-        by_composite: dict[str, tuple[Any, Any]] = {
-            "epsilon": (proportional, proportional),
-            "z-plus": (positive, positive),
-            "epsilon-plus": (proportional, positive),
-            "coherency": (Coherency(),) * 2,
-        }
-        self.dense, self.rule = by_composite[composite]
+        # the rule of linear layers, and of all else
+        self.dense: Any = Epsilon(epsilon)
+        self.rule: Any = self.dense if composite == "epsilon" else Positive(epsilon)
+        if composite == "z-plus":
+            self.dense = self.rule
+        elif composite == "coherency":
+            self.dense = self.rule = Coherency()
         self.firsts = 0
         # the ways back of steps that only normalise pixels
         self.steps: set[Callable] = set()
@@ -580,8 +561,10 @@ class _Relevance(Interception):
         scale, shift = known
         value = func(z.detach(), *args[1:], **kwargs)
         _, a, op, dense = self.made.get(id(z), (None, z, None, False))
-        if op is not None and self.composite != "coherency" and (z.dim() == 2 or not dense):
-            return self._affine(op.scaled(scale, shift), a, value, dense)
+        if op is not None and op.weight is not None and self.composite != "coherency" and (z.dim() == 2 or not dense):
+            weight = op.weight * scale.view(-1, *[1] * (op.weight.dim() - 1))
+            merged = Affine(op.call, weight, shift if op.bias is None else op.bias * scale + shift)
+            return self._affine(merged, a, value, dense)
         return self._shifted(z, value - shift.view(-1, *[1] * (z.dim() - 2)), value)
 
     def _pooling(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
@@ -637,7 +620,8 @@ class _Relevance(Interception):
 
     def _is_pixels(self, a: Tensor) -> bool:
         """Whether these are the image's pixels still, at most normalised and moved."""
-        return only_moves(a, lambda node: getattr(node, "back", None) in self.steps)
+        nodes = graph(a.grad_fn)
+        return all(operation(node) in MOVES or getattr(node, "back", None) in self.steps for node in nodes)
 
 
 def _value(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
