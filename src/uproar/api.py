@@ -157,7 +157,7 @@ def explain(
         images, own = x[part], target if target is None or callable(target) else target[part]
         if callable(target):
             kind = picked_kind(target, output)
-            check_kind(chains, kind)
+            check_kind([chain.raw for chain in chains], kind)
         else:
             kind = budget.run(lambda size: output_for(model, images, chains, size, output))
         with assuming_output(kind):
@@ -181,7 +181,7 @@ def explain(
                 maps = maps_of(slice(0, len(x)))
         else:
             for chain in chains:
-                if chain.prepares:
+                if chain.facts.get("prepare"):
                     raise NotApplicable(
                         f"{chain.name} learns from training images, whose inputs are not known: give inputs= that all "
                         "share"

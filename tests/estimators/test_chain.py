@@ -98,16 +98,16 @@ def test_filters_equal_those_of_the_roar_pitfalls_code(golden):
     a = g["attr_chw"].float().mean(0)[None]
     for name, key in (("gaussian", "gaussian_filtered"), ("max", "maximum_filtered")):
         chain = read_chain(f"{name}(grad)")
-        torch.testing.assert_close(chain.filtered(a)[0], g[key].float(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(chain.reduced(a[:, None])[0], g[key].float(), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 9), (1, 3, 2)])
 def test_filters_equal_scipy_on_tiny_maps(shape):
     a = torch.rand(*shape)
-    ours = read_chain("gaussian(grad, sigma=2)").filtered(a)
+    ours = read_chain("gaussian(grad, sigma=2)").reduced(a[:, None])
     slow = np.stack([scipy.ndimage.gaussian_filter(m, 2, mode="reflect") for m in a.numpy()])
     np.testing.assert_allclose(ours.numpy(), slow, atol=1e-6)
-    ours = read_chain("max(grad, size=5)").filtered(a)
+    ours = read_chain("max(grad, size=5)").reduced(a[:, None])
     slow = np.stack([scipy.ndimage.maximum_filter(m, 5, mode="reflect") for m in a.numpy()])
     np.testing.assert_allclose(ours.numpy(), slow)
 
@@ -143,7 +143,7 @@ def test_the_cost_is_known_before_anything_runs():
 )
 def test_an_expression_that_makes_no_sense_is_refused(text, error, sentence):
     with pytest.raises(error, match=sentence):
-        read_chain(text).filtered(torch.zeros(1, 4, 4))
+        read_chain(text).reduced(torch.zeros(1, 1, 4, 4))
 
 
 def test_a_plain_function_is_an_estimator():

@@ -12,7 +12,7 @@ from uproar.seeds import Draws
 
 def _changed(text, a, index=None):
     draws = Draws.of(0, len(a) if index is None else index)
-    return read_chain(text).filtered(a, draws)
+    return read_chain(text).reduced(a[:, None], draws)
 
 
 TENTHS = torch.arange(-2.0, 8.0).view(1, 2, 5)  # scaled: 0 0 0 1/7 2/7 3/7 4/7 5/7 6/7 1

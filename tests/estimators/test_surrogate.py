@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from tests.estimators.perturbing import Linear, around, images
-from uproar.errors import BadOption, NotApplicable
-from uproar.estimators.perturbation import closeness, coalitions, cut_in_patches, kernel_shap, lime, ridge_effects
+from uproar.errors import BadOption
+from uproar.estimators.perturbation import coalitions, kernel_shap, lime, ridge_effects
+from uproar.training.finetune import grid_cells
 
 
 class Game(nn.Module):
@@ -41,7 +42,7 @@ def test_kernel_shap_of_a_linear_model_is_exact(patches_, samples):
     x, target, model = images(3, 2, 9, 8), torch.tensor([0, 2, 1]), Linear(2, 9, 8)
     options = {"patches": patches_, "samples": samples}
     maps = kernel_shap(model, x, target, around(x, 0.3), **options)
-    pieces = cut_in_patches(x, patches_).expand(len(x), 9, 8)
+    pieces = grid_cells(9, 8, patches_).expand(len(x), 9, 8)
     worth = per_piece(gained(model, x, target, 0.3), pieces, patches_**2)
     expected = worth.gather(1, pieces.flatten(1)).view_as(maps)
     torch.testing.assert_close(maps, expected, atol=1e-4, rtol=0)
@@ -51,7 +52,7 @@ def test_lime_without_a_penalty_of_a_linear_model_is_exact():
     x, target, model = images(2, 1, 8, 8), torch.tensor([1, 2]), Linear(1, 8, 8)
     options = {"patches": 4, "samples": 100, "ridge": 0.0, "score": "logit"}
     maps = lime(model, x, target, around(x, 0.3), **options)
-    pieces = cut_in_patches(x, 4).expand(len(x), *x.shape[2:])
+    pieces = grid_cells(8, 8, 4).expand(len(x), *x.shape[2:])
     worth = per_piece(gained(model, x, target, 0.3), pieces, 16)
     expected = worth.gather(1, pieces.flatten(1)).view_as(maps)
     torch.testing.assert_close(maps, expected, atol=1e-4, rtol=0)
@@ -63,7 +64,7 @@ def test_lime_without_a_penalty_of_a_linear_model_is_exact():
 @pytest.mark.parametrize("score", ["logit", "probability"])
 def test_kernel_shap_of_all_sets_is_the_mean_contribution_over_all_orders(score):
     x, target, blank = images(2, 1, 4, 4), torch.tensor([0, 1]), 0.25
-    pieces = cut_in_patches(x, 2)
+    pieces = grid_cells(*x.shape[2:], 2)
 
     def value(i: int, players: tuple[int, ...]) -> float:
         there = torch.isin(pieces, torch.tensor(players, dtype=torch.long))
@@ -86,7 +87,7 @@ def test_kernel_shap_of_drawn_sets_sums_to_the_whole_effect_and_comes_close():
     options = {"patches": 3, "score": "logit"}
     exact = kernel_shap(Game(), x, target, around(x, 0.2), samples=510, **options)
     drawn = kernel_shap(Game(), x, target, around(x, 0.2), samples=400, **options)
-    first = [(cut_in_patches(x, 3) == k).nonzero()[0] for k in range(9)]
+    first = [(grid_cells(*x.shape[2:], 3) == k).nonzero()[0] for k in range(9)]
     values = torch.stack([drawn[:, 0, y, z] for y, z in first], 1)
     whole = Game()(x) - Game()(torch.full_like(x, 0.2))
     torch.testing.assert_close(values.sum(1), whole.gather(1, target[:, None])[:, 0])
@@ -138,24 +139,6 @@ def test_ridge_regression_is_that_of_the_normal_equations_with_an_intercept():
     np.testing.assert_allclose((torch.tensor(y) @ effects).numpy(), expected, atol=1e-10)
 
 
-def test_versions_closer_to_the_whole_image_count_more():
-    present = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]]).double()
-    near = closeness(present, 0.25).tolist()
-    expected = [math.exp(-(((1 - math.sqrt(p)) / 0.25) ** 2)) for p in (1, 0.75, 0.25, 0)]
-    assert near == pytest.approx(expected, abs=1e-12)
-
-
-# pieces
-
-
-def test_patches_are_as_equal_as_the_size_allows():
-    made = cut_in_patches(torch.zeros(1, 1, 7, 10), 3)
-    assert made.unique().tolist() == list(range(9))
-    rows, columns = made[:, 0] // 3, made[0] % 3
-    assert sorted(torch.bincount(rows).tolist()) == [2, 2, 3]
-    assert sorted(torch.bincount(columns).tolist()) == [3, 3, 4]
-
-
 # bad input
 
 
@@ -165,9 +148,3 @@ def test_too_few_samples_for_the_pieces_are_refused():
         kernel_shap(Linear(1, 8, 8), x, torch.tensor([0, 1]), around(x), patches=4, samples=20)
     with pytest.raises(BadOption, match="do not determine"):
         lime(Linear(1, 8, 8), x, torch.tensor([0, 1]), around(x), patches=4, samples=9, ridge=0.0)
-
-
-def test_more_pieces_than_pixels_do_not_exist():
-    x = images(2, 1, 8, 6)
-    with pytest.raises(NotApplicable, match="7×7 pieces"):
-        lime(Linear(1, 8, 6), x, torch.tensor([0, 1]), around(x), patches=7)

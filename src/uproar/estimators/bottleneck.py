@@ -8,7 +8,7 @@ Information bottleneck: noise is put into a feature map until only what the clas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 

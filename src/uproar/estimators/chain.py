@@ -6,7 +6,8 @@ expression that says another order is refused. The whole chain, defaults include
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,112 +54,86 @@ class Chain:
     channels: Channels = "sum"
 
     @property
-    def leaves(self) -> list[Call]:
-        """The estimators inside, without transforms."""
-        return [call for call in self.raw.walk() if not call.args]
+    def leaf(self) -> Call:
+        """The estimator inside, without transforms."""
+        *_, leaf = self.raw.walk()
+        return leaf
 
-    def facts(self, name: str, default: Any = None) -> list[Any]:
-        """A fact of each estimator inside."""
-        return [estimators[leaf.name].facts.get(name, default) for leaf in self.leaves]
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What is declared of the estimator inside."""
+        return estimators[self.leaf.name].facts
 
     @property
     def needs_model(self) -> bool:
         """Whether the map depends on the model at all."""
-        return any(self.facts("model", True))
+        return bool(self.facts.get("model", True))
 
     @property
     def role(self) -> Role:
         """What it is: a method asks the model, or its maps were made before; truth is told pixels or the class."""
-        if any(self.facts("informed")):
+        facts = self.facts
+        if facts.get("informed"):
             return "truth"
-        if self.needs_model or self.files:
+        if facts.get("model", True) or facts.get("stored") is not None:
             return "method"
         return "random" if self.raw.name == BASELINE and not self.filters else "baseline"
 
     @property
-    def prepares(self) -> bool:
-        """Whether something is made once for a model before images are explained."""
-        return any(self.facts("prepare"))
-
-    @property
-    def knows_channels(self) -> bool:
-        """Whether the signed map has one value per colour channel."""
-        return all(self.facts("channels", True))
-
-    @property
     def is_direct(self) -> bool:
         """Whether this is a control that removes without ranking."""
-        return estimators[self.raw.name].facts["role"] == "direct"
+        return bool(self.facts["role"] == "direct")
 
     @property
     def files(self) -> list[StoredMaps]:
-        """The files of finished maps inside, which no model and no other image can change."""
-        return [stored for stored in self.facts("stored") if stored is not None]
-
-    @property
-    def class_blind(self) -> bool:
-        """Whether the map does not depend on the class asked for."""
-        return not any(self.facts("by_class", True))
+        """The file of finished maps inside, if there is one: no model and no other image can change these."""
+        stored = self.facts.get("stored")
+        return [] if stored is None else [stored]
 
     @property
     def passes(self) -> float:
         """Cost per image in forward-and-backward passes, if this chain is evaluated alone."""
-
-        def cost(call: Call) -> float:
-            facts = estimators[call.name].facts
-            options: dict[str, Any] = dict(call.options)
-            inside = sum(map(cost, call.args))
+        cost = 1.0
+        for call in self.raw.walk():
+            facts, options = estimators[call.name].facts, dict[str, Any](call.options)
             if facts["role"] == "ensemble":
-                return float(options["samples"] * inside)
-            if call.args:
-                return inside
-            return float(facts["passes"](**options) if callable(facts["passes"]) else facts["passes"])
-
-        return cost(self.raw)
+                cost *= options["samples"]
+            elif not call.args:
+                cost *= facts["passes"](**options) if callable(facts["passes"]) else facts["passes"]
+        return cost
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What two chains share that give the same numbers."""
-
-        def by_content(call: Call) -> Call:
-            """The call with files of maps named by their content, wherever they lie."""
-            stored = estimators[call.name].facts.get("stored")
-            name = call.name if stored is None else f"maps:{stored.digest}"
-            return Call(name, tuple(map(by_content, call.args)), call.options)
-
-        raw = by_content(self.raw)
-        versions = {}
-        for old, new in zip(self.raw.walk(), raw.walk(), strict=True):
-            entry = estimators[old.name]
-            of = entry.facts.get("of")  # what it is made from counts where that is a user's
-            inner = estimators[of].code if of else ""
-            versions[new.name] = f"{entry.version} of {inner}" if inner else entry.version
+        """What two chains share that give the same numbers; a file of maps is named by its content."""
+        leaf, stored = self.leaf, self.facts.get("stored")
+        content = leaf.name if stored is None else f"maps:{stored.digest}"
+        versions = {content if call is leaf else call.name: estimators[call.name].version for call in self.raw.walk()}
+        of = self.facts.get("of")  # what it is made from counts where that is a user's
+        if of and (code := estimators[of].code):
+            versions[content] = f"{versions[content]} of {code}"
         own = {f.name: code for f in self.filters if (code := estimators[f.name].code)}
         return {
-            "raw": str(raw),
+            "raw": str(self.raw).replace(leaf.name, content) if stored else str(self.raw),
             "filters": [str(f) for f in self.filters],
             "sign": self.sign,
             "channels": self.channels,
             "versions": versions | own,
         }
 
-    def reduced(self, raw: Tensor, draws: Draws | None = None) -> Tensor:
-        """The signed map (n, d, h, w) as one number per pixel, (n, h, w)."""
-        return self.filtered(CHANNELS[self.channels](SIGNS[self.sign](raw)), draws)
+    def reduced(self, raw: Tensor, draws: Draws | None = None, per_channel: bool = False) -> Tensor:
+        """The signed map (n, d, h, w) as one number per pixel, (n, h, w), or per channel value; filters apply to each.
 
-    def per_channel(self, raw: Tensor, draws: Draws | None = None) -> Tensor:
-        """The signed map as one number per channel value; filters apply to each channel."""
+        Without draws, those of samples 0, 1, ... of seed 0.
+        """
         signed = SIGNS[self.sign](raw)
-        each = None if draws is None else draws.copies(range(signed.shape[1]))
-        return self.filtered(signed.flatten(0, 1), each).view_as(signed)
-
-    def filtered(self, a: Tensor, draws: Draws | None = None) -> Tensor:
-        """The filters applied to reduced maps; without draws, those of samples 0, 1, ... of seed 0."""
+        a = signed.flatten(0, 1) if per_channel else CHANNELS[self.channels](signed)
         for call in self.filters:
-            entry = estimators[call.name]
-            own = (draws or Draws.of(0, len(a)),) if "draws" in entry.inputs else ()
-            a = run(entry, [a, *own], entry.bind(**dict(call.options)))
-        return a
+            entry, given = estimators[call.name], [a]
+            if "draws" in entry.inputs:
+                each = draws or Draws.of(0, len(raw))
+                given.append(each.copies(range(signed.shape[1])) if per_channel else each)
+            a = run(entry, given, entry.bind(**dict(call.options)))
+        return a.view_as(signed) if per_channel else a
 
 
 def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum") -> Chain:
@@ -166,38 +141,60 @@ def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum
 
     >>> read_chain("gaussian(sg_sq(ig, samples=20))").name
     'gaussian(sg_sq(ig, samples=20))'
+    >>> str(read_chain("gaussian(smoothgrad(samples=50))").raw)
+    'sg(abs(grad), samples=50, sigma=0.15, unit=range)'
     """
     if isinstance(text, Chain):
         return text
     for kind, value, known in (("sign", sign, SIGNS), ("channels", channels, CHANNELS)):
         if value not in known:
             raise BadOption(f"{kind} must be one of {', '.join(known)}, not {value!r}.")
-    call = parse(text)
-    filters: list[Call] = []
-    rest = _without_common_names(call)
-    while estimators[rest.name].facts["role"] == "postprocess":
-        _one_argument(rest)
-        filters.append(estimators.complete(Call(rest.name, (), rest.options)))
-        rest = rest.args[0]
-    raw = _complete(rest, outermost=True)
-    if filters and estimators[raw.name].facts["role"] == "direct":
-        raise BadInput(f"{raw.name} removes without ranking; there is no map for {filters[0].name}.")
-    return Chain(str(_plain(call)), raw, tuple(reversed(filters)), sign, channels)
+    steps: list[Call] = []  # outermost first, without what they are applied to
+    names: list[Call] = []
+    waiting, common = (parse(text),), False
+    while waiting:
+        call = waiting[0]
+        if not common:
+            names.append(Call(call.name, (), call.options))
+        if call.name in COMMON_NAMES:  # its options are those of the outermost call it stands for
+            meant, common = parse(COMMON_NAMES[call.name]), True
+            if call.args:
+                raise BadInput(f"{call.name} takes options such as name=value, not {call.args[0]}.")
+            call = Call(meant.name, meant.args, call.options)
+        entry = estimators[call.name]
+        role = entry.facts["role"]
+        if role == "postprocess" and steps and estimators[steps[-1].name].facts["role"] != "postprocess":
+            raise BadInput(
+                f"{call.name} filters the finished map, so it must be outermost: "
+                f"write {call.name}(...(...)), not ...({call})."
+            )
+        if role == "direct" and steps:
+            raise BadInput(f"{call.name} removes without ranking; nothing can be applied to it.")
+        if role in ("estimator", "direct") and call.args:
+            raise BadInput(f"{call.name} takes options such as name=value, not {call.args[0]}.")
+        if role not in ("estimator", "direct") and len(call.args) != 1:
+            got = f"{len(call.args)} things" if call.args else "nothing"
+            raise BadInput(f"{call.name} is applied to one estimator, e.g. {call.name}(grad); got {got}.")
+        noisy = [step.name for step in steps if estimators[step.name].facts["role"] == "ensemble"]
+        if entry.facts.get("stored") is not None and noisy:
+            raise BadInput(
+                f"{noisy[-1]} needs maps of noisy images, but {call.name} holds those of the images as they are; "
+                "apply it where the maps are made."
+            )
+        steps.append(entry.complete(Call(call.name, (), call.options)))
+        if not common:  # options that are defaults are left out of the name
+            written = {k for k, _ in call.options}
+            kept = [(k, v) for k, v in steps[-1].options if k in written and v != entry.options[k].default]
+            names[-1] = Call(call.name, (), tuple(kept))
+        waiting = call.args
+    filters = [step for step in steps if estimators[step.name].facts["role"] == "postprocess"]
+    raw, name = nested(steps[len(filters) :]), nested(names)
+    return Chain(str(name), raw, tuple(reversed(filters)), sign, channels)
 
 
-def _without_common_names(call: Call) -> Call:
-    """The call with common names written out; options of such a name are those of the outermost call it stands for.
-
-    >>> str(_without_common_names(parse("gaussian(smoothgrad(samples=50))")))
-    'gaussian(sg(abs(grad), samples=50))'
-    """
-    inner = tuple(map(_without_common_names, call.args))
-    if call.name not in COMMON_NAMES:
-        return Call(call.name, inner, call.options)
-    if inner:
-        raise BadInput(f"{call.name} takes options such as name=value, not {inner[0]}.")
-    meant = parse(COMMON_NAMES[call.name])
-    return Call(meant.name, meant.args, call.options)
+def nested(steps: Sequence[Call]) -> Call:
+    """Each call applied to the next."""
+    return functools.reduce(lambda inner, call: Call(call.name, (inner,), call.options), reversed(steps))
 
 
 def require_maps(chains: list[Chain]) -> list[Chain]:
@@ -213,66 +210,13 @@ def require_maps(chains: list[Chain]) -> list[Chain]:
 
 def families(chains: Sequence[Chain]) -> list[list[Chain]]:
     """Chains grouped so that those that share passes of the model are together."""
-
-    def work(call: Call, where: str) -> set[str]:
-        """Which estimators are asked at which points."""
-        facts = estimators[call.name].facts
-        if facts["role"] == "ensemble":
-            where = f"{where}+{noise_of(call)}"
-        if call.args:
-            return set().union(*(work(arg, where) for arg in call.args))
-        return {f"{facts.get('of') or call}@{where}"}
-
-    groups: list[tuple[set[str], list[Chain]]] = []
+    groups: dict[tuple[str, ...], list[Chain]] = {}
     for chain in chains:
-        shared, members = work(chain.raw, "clean"), [chain]
-        for group in [group for group in groups if group[0] & shared]:
-            groups.remove(group)
-            shared, members = shared | group[0], group[1] + members
-        groups.append((shared, members))
-    return [members for _, members in groups]
+        noises = [call.options for call in chain.raw.walk() if estimators[call.name].facts["role"] == "ensemble"]
+        groups.setdefault((chain.facts.get("of") or str(chain.leaf), *map(str, noises)), []).append(chain)
+    return list(groups.values())
 
 
 def noise_of(call: Call) -> Call:
     """The noise of an ensemble, without what it averages: equal for ensembles that can share a pass."""
     return Call("noise", (), call.options)
-
-
-def _one_argument(call: Call) -> None:
-    if len(call.args) != 1:
-        got = "nothing" if not call.args else f"{len(call.args)} things"
-        raise BadInput(f"{call.name} is applied to one estimator, e.g. {call.name}(grad); got {got}.")
-
-
-def _complete(call: Call, outermost: bool = False) -> Call:
-    entry = estimators[call.name]
-    role = entry.facts["role"]
-    if role == "postprocess":
-        raise BadInput(
-            f"{call.name} filters the finished map, so it must be outermost: "
-            f"write {call.name}(...(...)), not ...({call})."
-        )
-    if role == "direct" and not outermost:
-        raise BadInput(f"{call.name} removes without ranking; nothing can be applied to it.")
-    if role in ("transform", "ensemble"):
-        _one_argument(call)
-    elif call.args:
-        raise BadInput(f"{call.name} takes options such as name=value, not {call.args[0]}.")
-    inner = tuple(_complete(arg) for arg in call.args)
-    facts = {each.name: estimators[each.name].facts for arg in inner for each in arg.walk()}
-    finished = [name for name, each in facts.items() if each.get("stored") is not None]
-    if role == "ensemble" and finished:
-        raise BadInput(
-            f"{call.name} needs maps of noisy images, but {finished[0]} holds those of the images as they are; "
-            "apply it where the maps are made."
-        )
-    return entry.complete(Call(call.name, inner, call.options))
-
-
-def _plain(call: Call) -> Call:
-    if call.name in COMMON_NAMES:
-        return call
-    entry = estimators[call.name]
-    full = entry.bind(**dict(call.options))
-    kept = [(k, full[k]) for k, _ in call.options if full[k] != entry.options[k].default]
-    return Call(call.name, tuple(_plain(arg) for arg in call.args), tuple(sorted(kept)))

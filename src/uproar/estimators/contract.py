@@ -178,7 +178,7 @@ def _responds(trial: Trial) -> str:
 def _responds_to_class(trial: Trial) -> str:
     if not trial.chain.needs_model:
         raise _NotAsked("a control, which looks at no network")
-    if trial.chain.class_blind:
+    if not trial.chain.facts.get("by_class", True):
         raise _NotAsked("it is declared to explain no single class")
     return "" if _difference(trial.maps(target=0), trial.maps(target=1)) else "two classes have the same maps"
 
@@ -189,9 +189,7 @@ def user_chains(chain: Chain) -> list[Chain]:
     own = [call for call in calls if not is_builtin(estimators[call.name].function)]
     if chain.is_direct or not own:
         return []
-    if all(call in chain.leaves for call in own):
-        return [Chain(call.name, call) for call in dict.fromkeys(own)]
-    return [chain]
+    return [Chain(chain.leaf.name, chain.leaf)] if own == [chain.leaf] else [chain]
 
 
 def contract_violation(model: nn.Module, x: Images, target: Labels, context: Context, chain: Chain) -> str | None:

@@ -51,7 +51,13 @@ class SharedMaps:
                 maps = run(entry, self._moments(call), options)
             else:
                 maps = self._estimated(call)
-            self.known[call] = _checked(maps, call, self.x)
+            n, c, h, w = self.x.shape
+            if isinstance(maps, Tensor) and maps.shape == (n, h, w):
+                maps = maps[:, None]
+            if not isinstance(maps, Tensor) or maps.shape not in ((n, c, h, w), (n, 1, h, w)):
+                got = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
+                raise BadMap(f"{call.name} returned {got} for images {(n, c, h, w)}; it must be one map each.")
+            self.known[call] = map_values(maps.detach(), call.name)
         return self.known[call]
 
     def _estimated(self, call: Call) -> Any:
@@ -81,9 +87,10 @@ class SharedMaps:
         noise, base = noise_of(call), call.args[0]
         if (noise, base) not in self.moments:
             samples: Any = dict(noise.options)["samples"]
-            # what all chains want under this noise, each once
-            ensembles = [ensemble for wanted in self.wanted for ensemble in _outer_ensembles(wanted)]
-            bases = list(dict.fromkeys(each.args[0] for each in ensembles if noise_of(each) == noise)) or [base]
+            # what all chains want under this noise, each once; an ensemble inside another sees other images
+            roles = {each: estimators[each.name].facts["role"] for wanted in self.wanted for each in wanted.walk()}
+            ensembles = [next((e for e in wanted.walk() if roles[e] == "ensemble"), None) for wanted in self.wanted]
+            bases = list(dict.fromkeys(e.args[0] for e in ensembles if e and noise_of(e) == noise)) or [base]
             moments = in_batches(
                 lambda x, target, context: self._noisy(noise, bases, x, target, context),
                 self.x,
@@ -133,23 +140,19 @@ def output_for(
     Where nothing was said and no chain needs probabilities, the model is not run, and its scores are explained as
     they are. A chain that does not serve the kind is refused by name.
     """
-    leaves = [leaf for chain in chains for leaf in chain.leaves]
-    probable = [leaf for leaf in leaves if dict(leaf.options).get("score") == "probability"]
-    probable += [leaf for leaf in leaves if estimators[leaf.name].facts.get("softmax", False)]
-    if output == "auto" and not probable:
+    probable = (
+        dict(chain.leaf.options).get("score") == "probability" or chain.facts.get("softmax") for chain in chains
+    )
+    if output == "auto" and not any(probable):
         return SOFTMAX
     answers = predict(model, x, batch_size)
     kind = recognise_output(model, x, answers, output, sum_tolerance(model))
-    check_kind(chains, kind)
+    check_kind([chain.raw for chain in chains], kind)
     return kind
 
 
-def check_kind(chains: Sequence[Chain], kind: OutputKind) -> None:
+def check_kind(calls: Sequence[Call], kind: OutputKind) -> None:
     """Refuse estimators that do not serve a kind of output, by name and with the reason."""
-    _check_calls([chain.raw for chain in chains], kind)
-
-
-def _check_calls(calls: Sequence[Call], kind: OutputKind) -> None:
     for leaf in (leaf for call in calls for leaf in call.walk()):
         served = estimators[leaf.name].facts.get("kinds", KINDS)
         require_kind(leaf.name, served, kind.kind, "it follows a probability, and values have none")
@@ -162,9 +165,9 @@ def raw_maps(
 
     def batch(x: Images, target: Labels, context: Context) -> dict[Call, Tensor]:
         point = SharedMaps(model, x, target, context, calls)
-        return {call: map_values(point[call], call.name) for call in calls}
+        return {call: point[call] for call in calls}
 
-    _check_calls(calls, assumed_output())
+    check_kind(calls, assumed_output())
     with borrowed(model), torch.no_grad():
         return in_batches(batch, x, target, context, size=batch_size)
 
@@ -181,39 +184,14 @@ def explain_chains(
     """One map per chain: (n, h, w), or (n, c, h, w) where channel values are ranked on their own."""
     calls = list(dict.fromkeys(chain.raw for chain in chains))
     raw = raw_maps(model, x, target, context, calls, batch_size)
-    if features == "channel":
-        return [chain.per_channel(raw[chain.raw], context.draws) for chain in chains]
-    return [chain.reduced(raw[chain.raw], context.draws) for chain in chains]
+    return [chain.reduced(raw[chain.raw], context.draws, features == "channel") for chain in chains]
 
 
 def prepare_states(model: nn.Module, context: Context, chains: Sequence[Chain]) -> Mapping[str, dict[str, Tensor]]:
     """What the `prepare` functions of the chains' estimators make, by complete expression."""
-    leaves = {leaf for chain in chains for leaf in chain.leaves}
     states = {}
-    for leaf in leaves:
-        prepare = estimators[leaf.name].facts.get("prepare")
+    for leaf, prepare in {chain.leaf: chain.facts.get("prepare") for chain in chains}.items():
         if prepare:
             owner = f"The preparation of the estimator {leaf.name}"
             states[str(leaf)] = guarded_call(owner, prepare, [model, context], dict(leaf.options), model)
     return states
-
-
-def _outer_ensembles(call: Call) -> list[Call]:
-    """The ensembles met first on the way in: those inside another see other images."""
-    role = estimators[call.name].facts["role"]
-    if role == "ensemble":
-        return [call]
-    return [ensemble for arg in call.args for ensemble in _outer_ensembles(arg)]
-
-
-def _checked(maps: Any, call: Call, x: Images) -> Tensor:
-    """The map, if it is one: a tensor with the image's rows and columns and 1 or c channels."""
-    n, c, h, w = x.shape
-    if isinstance(maps, Tensor) and maps.shape == (n, h, w):
-        maps = maps[:, None]
-    if not isinstance(maps, Tensor) or maps.shape not in ((n, c, h, w), (n, 1, h, w)):
-        got = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
-        raise BadMap(f"{call.name} returned {got} for images {(n, c, h, w)}; it must be one map each.")
-    if maps.is_complex():
-        raise BadMap(f"{call.name} returned complex numbers, which have no order; return real ones.")
-    return maps.detach() if maps.is_floating_point() else maps.float()

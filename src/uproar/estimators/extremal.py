@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -34,12 +33,8 @@ BUDGET = 2**18
 """Mask pixels optimised together: bounds memory, and what stays in the cache is faster."""
 
 
-def _passes(areas: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4), iterations: int = 100, **_) -> float:
-    return len(areas) * iterations
-
-
 @estimator(
-    passes=_passes,
+    passes=lambda areas=(0.05, 0.1, 0.2, 0.4), iterations=100, **_: len(areas) * iterations,
     needs="a differentiable model",
     channels=False,
     formula="Σ over areas a of argmax over masks of area a of f_c(x seen through the mask)",
@@ -175,40 +170,25 @@ def best_masks(
     return masks.detach()
 
 
-@dataclass(frozen=True)
 class Mesh:
     """Mask values `step` pixels apart, each of which is felt up to about `sigma` pixels away.
 
     Masks are made with a margin around the image, so that a blob at the border counts with its whole area.
     """
 
-    h: int
-    w: int
-    step: int
-    sigma: float
-
-    @property
-    def points(self) -> tuple[int, int]:
-        """Rows and columns of the grid."""
-        return -(-self.h // self.step), -(-self.w // self.step)
-
-    @property
-    def extra(self) -> int:
-        """Steps in the margin: whole ones, at least `sigma` long, or the mask could end before the image does."""
-        return -int(-self.sigma // self.step)
-
-    @property
-    def reach(self) -> int:
-        """How many steps away a value still counts."""
-        return 1 + self.extra
-
-    @functools.cached_property
-    def kernel(self) -> Float[Tensor, "k s s"]:
-        """Weight of each value nearby, for each pixel of a cell: 1 up to half of sigma, then a Gaussian's flank."""
+    def __init__(self, h: int, w: int, step: int, sigma: float) -> None:
+        self.h, self.w, self.step, self.sigma = h, w, step, sigma
+        # rows and columns of the grid
+        self.points = -(-h // step), -(-w // step)
+        # steps in the margin: whole ones, at least `sigma` long, or the mask could end before the image does
+        self.extra = -int(-sigma // step)
+        # how many steps away a value still counts
+        self.reach = 1 + self.extra
+        # the weight of each value nearby, for each pixel of a cell: 1 up to half of sigma, then a Gaussian's flank
         near = torch.arange(-self.reach, self.reach + 1)
-        away = (torch.arange(self.step) - self.step * near[:, None]).square()
-        distance = (away[:, None, :, None] + away[None, :, None, :]).sqrt() / self.sigma
-        return torch.exp(-2 * (distance - 0.5).clamp_min(0).square()).flatten(0, 1)
+        away = (torch.arange(step) - step * near[:, None]).square()
+        distance = (away[:, None, :, None] + away[None, :, None, :]).sqrt() / sigma
+        self.kernel = torch.exp(-2 * (distance - 0.5).clamp_min(0).square()).flatten(0, 1)
 
     def padded(self, values: Float[Tensor, "m a b"]) -> Float[Tensor, "m ph pw"]:
         """The masks of values in [0, 1], with their margin, which is longer above and left."""

@@ -35,7 +35,6 @@ from uproar.estimators.class_scores import (
     is_attention,
     tracked,
 )
-from uproar.estimators.registry import estimators
 from uproar.models.forward import CopiedViews, borrowed, forward
 from uproar.types import Images, Labels
 
@@ -536,14 +535,10 @@ def chosen_layers(model: nn.Module, x: Images, chains: Sequence[Chain]) -> dict[
 
     layers: dict[str, tuple[str, ...]] = {}
     for chain in chains:
-        names: list[str] = []
-        for leaf in chain.leaves:
-            rule, options = estimators[leaf.name].facts.get("default_layers"), dict(leaf.options)
-            named: Any = options.get("layer") or options.get("layers")
-            if rule is not None and named:
-                names += [str(named)] if isinstance(named, str | int) else map(str, named)
-            elif rule is not None:
-                names += found_by(rule)
-        if names:
-            layers[chain.name] = tuple(dict.fromkeys(names))
+        rule, options = chain.facts.get("default_layers"), dict[str, Any](chain.leaf.options)
+        if rule is None:
+            continue
+        named = options.get("layer") or options.get("layers") or found_by(rule)
+        if named:
+            layers[chain.name] = tuple(named) if isinstance(named, tuple) else (str(named),)
     return layers

@@ -29,6 +29,7 @@ from uproar.estimators.layers import FeatureMap, captured, pyramid
 from uproar.estimators.registry import Context, estimator
 from uproar.seeds import generator
 from uproar.tensors import spans
+from uproar.training.finetune import grid_cells
 from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 # RISE: scores of randomly masked images, each credited to the pixels its mask kept
@@ -115,10 +116,8 @@ def weight_masks(
 
 # occlusion: how far the score falls when a window of the image is covered
 
-
 Pixels = Annotated[int, Field(ge=1)]
 Overlap = Literal["mean", "last"]
-Window = tuple[slice, slice]
 
 
 def _passes(window: int | None = None, stride: int | None = None, **_) -> float:
@@ -176,16 +175,16 @@ def occlusion(
     falls = whole - scores_of_versions(model, x, target, score, len(places), covered)
     total = torch.zeros_like(x[:, 0], dtype=falls.dtype)
     times = torch.zeros_like(total[0])
-    for fall, place in zip(falls.unbind(1), places, strict=True):
+    for fall, (rows, columns) in zip(falls.unbind(1), places, strict=True):
         if overlap == "last":
-            total[(slice(None), *place)] = fall[:, None, None]
-        else:
-            total[(slice(None), *place)] += fall[:, None, None]
-            times[place] += 1
-    return (total if overlap == "last" else total / times)[:, None].to(x)
+            total[:, rows, columns] = 0
+            times[rows, columns] = 0
+        total[:, rows, columns] += fall[:, None, None]
+        times[rows, columns] += 1
+    return (total / times)[:, None].to(x)
 
 
-def windows(h: int, w: int, window: int, stride: int) -> list[Window]:
+def windows(h: int, w: int, window: int, stride: int) -> list[tuple[slice, slice]]:
     """All windows that touch the image, row by row; those at the border are cut off."""
     first = stride - window
     return [
@@ -195,8 +194,7 @@ def windows(h: int, w: int, window: int, stride: int) -> list[Window]:
     ]
 
 
-# SISE: the model's own feature maps as masks, scored like RISE, and fused from fine to coarse layers.
-
+# SISE: the model's own feature maps as masks, scored like RISE, and fused from fine to coarse layers
 
 Fusion = Literal["otsu", "soft"]
 
@@ -310,20 +308,14 @@ def fuse_layers(maps: list[Float[Tensor, "n h w"]], fusion: Fusion) -> Float[Ten
     """
     total = maps[0]
     for each in maps[1:]:
-        if fusion == "soft":
-            inside = torch.sigmoid(100 * (each.double() - soft_threshold(each)[:, None, None]))
-        else:
-            inside = (each > otsu(each.flatten(1))[:, None, None]).to(each)
+        threshold = otsu(each.flatten(1))[:, None, None]
+        inside = (each > threshold).to(each)
+        if fusion == "soft":  # 1.5 times as high where fewer than a tenth of the pixels are above that
+            above = (each > 1.5 * threshold).double().mean((1, 2), keepdim=True)
+            inside = torch.sigmoid(100 * (each.double() - torch.where(above < 0.1, 1.5 * threshold, threshold)))
         silent = (each == 0).all(2).all(1)[:, None, None]
         total = torch.where(silent, total, (total + each) * inside)
     return total
-
-
-def soft_threshold(maps: Float[Tensor, "n h w"]) -> Float[Tensor, " n"]:
-    """Otsu's threshold, times 1.5 where fewer than a tenth of the pixels are above 1.5 times it."""
-    threshold = otsu(maps.flatten(1))
-    above = (maps > 1.5 * threshold[:, None, None]).double().mean((1, 2))
-    return torch.where(above < 0.1, 1.5 * threshold, threshold)
 
 
 def otsu(values: Float[Tensor, "n v"], among: Bool[Tensor, "n v"] | None = None) -> Float[Tensor, " n"]:
@@ -347,8 +339,7 @@ def otsu(values: Float[Tensor, "n v"], among: Bool[Tensor, "n v"] | None = None)
     return (low + span * edge / BINS)[:, 0]
 
 
-# Linear models of the score as a function of which pieces of the image are there: LIME and Kernel SHAP.
-
+# linear models of the score as a function of which pieces of the image are there: LIME and Kernel SHAP
 
 Side = Annotated[int, Field(ge=2)]
 Samples = Annotated[int, Field(ge=1, le=100_000)]
@@ -386,8 +377,9 @@ def lime(
     source = generator(context.draws.seed, "lime coalitions")
     present = (torch.rand(samples, side * side, generator=source) < 0.5).double()
     present[0] = 1
-    effects = ridge_effects(present, closeness(present, width), ridge)
-    pieces = cut_in_patches(x, side)
+    distance = 1 - present.mean(1).sqrt()  # the cosine distance to the whole image
+    effects = ridge_effects(present, torch.exp(-(distance / width).square()), ridge)
+    pieces = grid_cells(x.shape[2], x.shape[3], side).to(x.device)
     blank = baseline_image(x, fill, context)
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
     return (scores @ effects.to(scores))[:, None, pieces].to(x)
@@ -424,7 +416,7 @@ def kernel_shap(
     side = patches or max(2, min(7, min(x.shape[2:]) // 2, math.isqrt(samples // 4)))
     present, weights = coalitions(side * side, samples, context.draws.seed)
     effects, rest = shapley_effects(present, weights)
-    pieces = cut_in_patches(x, side)
+    pieces = grid_cells(x.shape[2], x.shape[3], side).to(x.device)
     blank = baseline_image(x, fill, context).contiguous()
     empty = target_scores(model, blank, target, score)[:, None]
     whole = target_scores(model, x, target, score)[:, None]
@@ -449,12 +441,6 @@ def scores_of_presence(
         return torch.where(shown[None, :, None], x[:, None], blank[:, None])
 
     return scores_of_versions(model, x, target, score, len(present), versions)
-
-
-def closeness(present: Present, width: float) -> Float[Tensor, " s"]:
-    """exp(−d² / width²), d the cosine distance to the whole image; an empty image is at distance 1."""
-    distance = 1 - present.mean(1).sqrt()
-    return torch.exp(-(distance / width).square())
 
 
 def ridge_effects(present: Present, weights: Float[Tensor, " s"], ridge: float) -> Float[Tensor, "s k"]:
@@ -502,12 +488,3 @@ def _inverse(normal: Float[Tensor, "k k"], present: Present) -> Float[Tensor, "k
         s, k = present.shape
         raise BadOption(f"{s} samples do not determine {k} pieces; give more samples or fewer patches.")
     return torch.cholesky_inverse(factor) / normal.diagonal().max()
-
-
-def cut_in_patches(x: Images, side: int) -> Int[Tensor, "h w"]:
-    """The number of each pixel's piece: `side` × `side` rectangles, as equal as the size allows, row by row."""
-    h, w = x.shape[2:]
-    if side > min(h, w):
-        raise NotApplicable(f"images of {h}×{w} pixels cannot be cut into {side}×{side} pieces")
-    rows, columns = torch.arange(h) * side // h, torch.arange(w) * side // w
-    return (rows[:, None] * side + columns).to(x.device)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uproar.errors import BadInput
-from uproar.estimators import Chain, estimators
+from uproar.estimators import Chain
 from uproar.metrics.registry import CHECK_IMAGES, fine_tuning_of, read_metric
 from uproar.models import ModelSpec, build
 from uproar.protocols import Masks, Protocol
@@ -79,7 +79,7 @@ class Setting:
 
     def prepared(self, chain: Chain, seed: int, folds: Sequence[int | None]) -> tuple[tuple[int, str, Result], ...]:
         """What the estimators inside a chain make once for each network: its number, their call, the result."""
-        calls = [str(leaf) for leaf in chain.leaves if estimators[leaf.name].facts.get("prepare")]
+        calls = [str(chain.leaf)] if chain.facts.get("prepare") else []
         return tuple(
             (
                 number,
@@ -334,7 +334,7 @@ def shown_of(study: Study, setting: Setting) -> list[Result]:
 
 def refusal(study: Study, setting: Setting, chain: Chain, protocol: Protocol | None = None) -> str:
     """Why a chain does not apply in this setting, under a protocol; nothing where it does."""
-    if study.features == "channel" and not chain.knows_channels:
+    if study.features == "channel" and not chain.facts.get("channels", True):
         return f"{chain.name} knows no colour channels, so it cannot rank channel values"
     others = set() if protocol is None else {protocol.train.by, protocol.test.by} - {"replicate"}
     if protocol is not None and others and study.weights is not None and chain.needs_model:

@@ -401,7 +401,7 @@ def ranking(
     `explained` are one network, one per fold where each image is explained by a network that has not seen it, or none.
     """
     chains = [each.chain for each in estimator]
-    if features == "channel" and not all(chain.knows_channels for chain in chains):
+    if features == "channel" and not all(chain.facts.get("channels", True) for chain in chains):
         raise NotApplicable(f"{chains[0].name} knows no colour channels, so it cannot rank channel values")
     models = [network_of(kept, cast(Network, network), data) for kept in explained] or [nn.Identity()]
     states = [

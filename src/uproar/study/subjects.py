@@ -172,7 +172,7 @@ class MapMaker:
     @functools.cached_property
     def output(self) -> OutputKind:
         """What the model's answers are; refused where a chain needs probabilities and there are none."""
-        check_kind(self.chains, self.subject.output)
+        check_kind([chain.raw for chain in self.chains], self.subject.output)
         return self.subject.output
 
     @functools.cached_property
