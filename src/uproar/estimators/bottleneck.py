@@ -520,8 +520,8 @@ def train_branch(
     used = spread_rows(train, images)
     # full batches in a new random order in every epoch; one batch of all where there are fewer images
     n, order = len(used), generator(seed, "tame batches")
-    parts = list(spans(max(n - n % batch, min(n, batch)), batch))
-    batches = [rows[part] for rows in (torch.randperm(n, generator=order) for _ in range(epochs)) for part in parts]
+    full = list(spans(max(n - n % batch, min(n, batch)), batch))
+    batches = [rows[part] for rows in (torch.randperm(n, generator=order) for _ in range(epochs)) for part in full]
     # Nesterov momentum on one cycle; biases learn twice as fast and do not decay
     named = list(branch.named_parameters())
     groups = [

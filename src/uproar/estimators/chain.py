@@ -128,7 +128,7 @@ class Chain:
         signed = SIGNS[self.sign](raw)
         a = signed.flatten(0, 1) if per_channel else CHANNELS[self.channels](signed)
         for call in self.filters:
-            entry, given = estimators[call.name], [a]
+            entry, given = estimators[call.name], list[Any]([a])
             if "draws" in entry.inputs:
                 each = draws or Draws.of(0, len(raw))
                 given.append(each.copies(range(signed.shape[1])) if per_channel else each)
@@ -151,7 +151,8 @@ def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum
             raise BadOption(f"{kind} must be one of {', '.join(known)}, not {value!r}.")
     steps: list[Call] = []  # outermost first, without what they are applied to
     names: list[Call] = []
-    waiting, common = (parse(text),), False
+    waiting: tuple[Call, ...] = (parse(text),)
+    common = False
     while waiting:
         call = waiting[0]
         if not common:
