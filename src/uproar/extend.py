@@ -9,9 +9,6 @@
     @extend.model()                                 (shape, classes, mean, std) -> torch.nn.Module
     @extend.protocol(keeps=False)                   (x, removed, filled) -> images
     @extend.audit(title=..., question=...)          (evidence) -> Finding
-    @extend.paper(title=...)                        () -> study files
-    @extend.claim("paper:what", says=..., ...)      (evidence) -> Decision
-    @extend.paper_figure("paper", place=...)        (source) -> PaperFigure
     @extend.recipe()                                () -> settings of a training
 
 Keyword-only arguments of a function are its options. A file with such functions is given as `--plugin FILE`, or in a
@@ -42,15 +39,12 @@ from uproar.training.recipe import recipe, recipes
 
 if TYPE_CHECKING:
     from uproar.audits.registry import audit
-    from uproar.papers.claims import claim
-    from uproar.report.paper_figures import paper_figure
     from uproar.results.finding import Finding
 
 __all__ = [
     "Finding",
     "Masks",
     "audit",
-    "claim",
     "direct",
     "ensemble",
     "estimator",
@@ -58,8 +52,6 @@ __all__ = [
     "load_plugin",
     "metric",
     "model",
-    "paper",
-    "paper_figure",
     "postprocess",
     "protocol",
     "recipe",
@@ -67,29 +59,12 @@ __all__ = [
     "transform",
 ]
 
-_LATE = {
-    "audit": "uproar.audits.registry",
-    "Finding": "uproar.results.finding",
-    "claim": "uproar.papers.claims",
-    "paper_figure": "uproar.report.paper_figures",
-}
-
+# what needs tables, which a worker process should not wait for
+__getattr__ = lazy_names(__name__, {"audit": "uproar.audits.registry", "Finding": "uproar.results.finding"})
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-__getattr__ = lazy_names(__name__, _LATE)
-"""What needs tables, which a worker process should not wait for."""
-
-
 papers = Registry("paper", "uproar.papers", ("uproar.papers",))
-
-
-def paper(*, title: str, name: str | None = None) -> Callable[[Callable], Callable]:
-    """Declare a paper under the function's name, the key before the colon in the names of its claims.
-
-    The function returns the study files of the paper, each a study by the name of its file.
-    """
-    return papers.declare(name, title=title)
 
 
 def study_files(file: str, folder: str = "") -> list[Path]:
@@ -158,17 +133,11 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
     if not any(declared.values()):
         raise BadInput(
             f"{Path(path).name} declares nothing: write a function (model, x, target) that returns one map per image, "
-            "or declare an estimator, metric, task, fill, model, protocol, audit, paper, claim, figure or recipe (from "
-            "uproar import extend)."
+            "or declare an estimator, metric, task, fill, model, protocol, audit or recipe (from uproar import extend)."
         )
     return declared
 
 
 def _registries() -> list[Registry]:
-    late = {
-        "uproar.audits.registry": "audits",
-        "uproar.papers.claims": "claims",
-        "uproar.report.paper_figures": "figures",
-    }
-    loaded = [getattr(sys.modules[m], name) for m, name in late.items() if m in sys.modules]  # by who declares one
-    return [estimators, metrics, tasks, fills, models, protocols, papers, recipes, *loaded]
+    audits = sys.modules.get("uproar.audits.registry")  # loaded by who declares one
+    return [estimators, metrics, tasks, fills, models, protocols, recipes, *([audits.audits] if audits else [])]

@@ -22,19 +22,9 @@ from uproar.errors import SideEffect
 from uproar.plugins import check_local_imports
 from uproar.seeds import Draws, seeded_generators
 
-
-def _hook_tables() -> tuple[str, ...]:
-    holder = nn.Module()
-    holder.add_module("layer", nn.Identity())
-    holder.register_parameter("weight", nn.Parameter(torch.zeros(1)))
-    holder.register_buffer("buffer", torch.zeros(1))
-    return tuple(name for name, table in vars(holder).items() if isinstance(table, dict) and not table)
-
-
 TABLES = tuple(name for name, table in vars(nn.Module()).items() if isinstance(table, dict))
 """The attributes where a module keeps its layers, weights, buffers and hooks, whatever this torch calls them."""
-HOOKS = _hook_tables()
-"""Those for hooks: empty in a module that has one of everything else."""
+HOOKS = tuple(name for name in TABLES if "hook" in name)
 
 _seed: ContextVar[int] = ContextVar("seed of the global generators", default=0)
 
@@ -91,48 +81,42 @@ class ModelState:
 
     def __init__(self, model: nn.Module) -> None:
         self.modes = [(module, module.training) for module in model.modules()]
-        tables = [(module, name, vars(module).get(name)) for module, _ in self.modes for name in TABLES]
-        self.tables = [(module, name, table, dict(table)) for module, name, table in tables if isinstance(table, dict)]
+        tables = [(name, vars(module).get(name)) for module, _ in self.modes for name in TABLES]
+        self.tables = [(name, table, dict(table)) for name, table in tables if isinstance(table, dict)]
         tensors = [*model.named_parameters(), *model.named_buffers()]
         self.tensors = [(name, tensor, tensor.detach().clone(), tensor.requires_grad) for name, tensor in tensors]
 
     def restore(self) -> list[str]:
         """Put everything back that has changed since; what had, in words."""
-        changes: dict[str, list[str]] = {}
-        for module, name, table, before in self.tables:
-            if [*map(id, table.values())] == [*map(id, before.values())] and [*table] == [*before]:
-                continue
-            if name in HOOKS:
-                changes.setdefault("hooks were left on it", [])
-            elif any(isinstance(value, nn.Module) for value in [*table.values(), *before.values()]):
-                changes.setdefault("its layers were exchanged", []).append(type(module).__name__)
-            else:
-                changes.setdefault("its weights or buffers changed", []).extend(sorted({*table, *before}))
-            table.clear()
-            table.update(before)
+        changes = []
+        for name, table, before in self.tables:
+            if [(key, id(value)) for key, value in table.items()] != [(key, id(v)) for key, v in before.items()]:
+                changes.append("hooks were left on it" if name in HOOKS else "its layers or weights were exchanged")
+                table.clear()
+                table.update(before)
         for module, training in self.modes:
             if module.training != training:
-                changes.setdefault("its mode changed (train or eval)", [])
+                changes.append("its mode changed (train or eval)")
                 module.training = training
+        names = []
         for name, tensor, values, flag in self.tensors:
             if tensor.is_leaf:
                 tensor.requires_grad_(flag)
             if not _same(tensor.detach(), values):
-                changes.setdefault("its weights or buffers changed", []).append(name)
+                names.append(name)
                 if tensor.shape == values.shape and tensor.dtype == values.dtype:
                     tensor.data.copy_(values)
                 else:
-                    tensor.data = values
-        sentences = []
-        for words, names in changes.items():
+                    tensor.data = values.clone()
+        if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            sentences.append(f"{words} ({names[0]}{more})" if names else words)
-        return sentences
+            changes.append(f"its weights or buffers changed ({names[0]}{more})")
+        return list(dict.fromkeys(changes))
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors hold the same values; NaN counts as equal to NaN."""
-    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+    if (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
         return False
     return a.is_meta or torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
 
@@ -170,14 +154,13 @@ def _(thing: MethodType) -> Any:
 
 def _stand_in(original: Any) -> Any:
     """An object of the same class whose fields are copied when they are first asked for."""
-    cls: Any = type(original)
-    made: Any = object.__new__(_stand_in_class(cls))
-    vars(made)["_original"] = original
-    return made
+    copy = object.__new__(_stand_in_class(type(original)))
+    vars(copy)["_original"] = original
+    return copy
 
 
 @functools.cache
-def _stand_in_class(cls: type) -> type:
+def _stand_in_class(cls: Any) -> type:
     def copied(name: str) -> functools.cached_property:
         return functools.cached_property(lambda self: private_copy(getattr(vars(self)["_original"], name)))
 

@@ -31,7 +31,7 @@ FAIL = {
     "adds_to_weights": "changed the model: its weights or buffers changed (1.0.weight and",
     "zeroes_data": "changed the model: its weights or buffers changed (1.0.weight and",
     "moves_statistics": "changed the model: its weights or buffers changed (1.1.running_mean and",
-    "exchanges_a_layer": "changed the model: its layers were exchanged",
+    "exchanges_a_layer": "changed the model: its layers or weights were exchanged",
     "leaves_a_hook": "changed the model: hooks were left on it",
     "draws_unseeded": "gives other maps when it is run again",
     "follows_the_batch": "depends on the other images of the batch",

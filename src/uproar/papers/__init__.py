@@ -2,8 +2,7 @@
 
 `paper.toml` says what a paper is called and how its networks were trained, `claims.toml` what it says as tests of a
 study; `figures.py` draws what it shows. Registries import the parts by pattern (`uproar.papers.*.figures`), so that no
-other part of the package names a paper. A plug-in declares another paper with the same decorators: `paper`, `claim`,
-`paper_figure` and `recipe` of `uproar.extend`.
+other part of the package names a paper.
 """
 
 import functools
