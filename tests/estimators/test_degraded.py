@@ -17,7 +17,7 @@ from uproar.seeds import Draws
 N = 60
 
 
-@pytest.fixture(scope="module", params=["planted", "planted-redundant", "planted-place", "hand-set(rule=or)"])
+@pytest.fixture(scope="module", params=["planted", "planted-fixed", "planted-place", "hand-set(rule=or)"])
 def split(request):
     base, _, options = request.param.partition("(")
     inside = f"{options.removesuffix(')')}, " if options else ""

@@ -27,14 +27,11 @@ from torch import Tensor
 from uproar.data.locations import locate, public_dataset
 from uproar.data.registry import Count, Only, Root, Shorter, Size, subsample, subsample_rows, tasks
 from uproar.data.stream import CentreCrop, Pictures, Source
-from uproar.data.task import Split, Task
+from uproar.data.task import NOWHERE, Split, Task
 from uproar.errors import BadInput, BadOption, one_line
 from uproar.registry import Entry, options_of
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-
-NOWHERE = (0, 0, -1, -1)
-"""The box of an image whose object is not known: no pixel lies in it."""
 
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in the pixels of a file, last column and row included."""

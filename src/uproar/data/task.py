@@ -19,6 +19,9 @@ from uproar.guard import private_copy
 from uproar.tensors import spans
 from uproar.types import Images, Kind
 
+NOWHERE = (0, 0, -1, -1)
+"""The box of an image whose object is not known: no pixel lies in it."""
+
 READ = 2**24
 """Values of images read at a time where a whole split is gone through."""
 
