@@ -14,7 +14,7 @@ from tests.papers.made import MODEL, TASK, accuracies, results, scored
 from uproar.errors import NotApplicable
 from uproar.papers.claims import every, judge
 from uproar.papers.evidence import ClaimEvidence
-from uproar.papers.measures import part
+from uproar.papers.measures import MEASURES, part
 from uproar.report.chapters import effect
 from uproar.results.claim_outcome import Measure, Missing, claims_table
 from uproar.statistics.comparisons import paired_difference
@@ -108,7 +108,7 @@ def test_settings_are_not_called_alike_because_of_one_pair_of_fifteen():
         for name, q in quality.items()
     }
     (some,) = judge(results(**scored(values)), ["vandersmissen2023:insertion-settings"])
-    assert "no insertion by uniform + region" in some.reason
+    assert "no metric insertion with unit=region, fill=uniform" in some.reason
     assert (some.outcome, len(some.measures)) == ("holds in part", 1)
 
 
@@ -166,7 +166,8 @@ def _replicated(seeds: int, network: float, images: int = 60):
 
 
 def test_networks_that_differ_widen_the_interval_of_a_correlation():
-    alike, apart = (_replicated(3, network).correlation("insertion", "road") for network in (0.0, 0.6))
+    each = (MEASURES["correlation"](_replicated(3, n), {}, metrics=[("insertion", "road")]) for n in (0.0, 0.6))
+    (alike,), (apart,) = each
     assert apart.interval.half_width > 2 * alike.interval.half_width
     assert (apart.interval.n, apart.interval.replicates) == (60, 3)
     assert apart.sample == "60 images in 3 replicates"

@@ -56,15 +56,8 @@ def test_hooker_has_single_estimates_beside_ensembles_and_kar_on_the_axis_of_roa
     grad = figure.plots[0].series[1]
     assert grad.y == pytest.approx((0.95, 0.85, 0.85))
     assert len({w.y_range for w in figure.plots}) == 1
-    assert "random 80.0\u00a0%" in figure.title
-    assert "SG-SQ-Grad) 30.0\u00a0%" in figure.title
-
-
-def test_squaring_alone_is_no_ensemble(make_cells, make_results):
-    rows = make_cells({"roar": {"random": 0.8, "grad": 0.7, "sq(grad)": 0.2, "sg(grad)": 0.6}})
-    results = make_results(rows, provenance={"classes": {"digits": 10}})
-    title = shown(replace(results, claims=tuple(judge(results, ["hooker2019"]))))["roar-kar"].title
-    assert "the best ensemble (SG-Grad) 60.0\u00a0%" in title
+    assert figure.title.startswith("Left: ROAR of single estimates")
+    assert figure.title.endswith("(Hooker et al. 2019, Figure 5)")
 
 
 def test_pictures_are_in_the_paper_s_order_and_the_best_is_of_those_shown(hooker):
@@ -73,7 +66,7 @@ def test_pictures_are_in_the_paper_s_order_and_the_best_is_of_those_shown(hooker
     assert [row.label for row in roar.plots[0].rows] == ["random", "Grad", "SG-SQ-Grad", "IG"]
     assert [row.label for row in roar.plots[0].rows if row.tiles[1].best] == ["SG-SQ-Grad"]
     assert [row.label for row in kar.plots[0].rows if row.tiles[1].best] == ["Grad"]
-    assert kar.title.startswith("One image under KAR")
+    assert kar.title.startswith("One image as KAR leaves it")
     turned = result["examples"].figure.plots[0]
     assert turned.heads == ("Grad", "SG-SQ-Grad", "IG")
     assert turned.rows[1].tiles == tuple(row.tiles[1] for row in roar.plots[0].rows[1:])
@@ -83,7 +76,7 @@ def test_retraining_shows_single_estimates_only(hooker):
     one = shown(hooker)["retraining"]
     (chart,) = one.figure.plots
     assert [line.label for line in chart.series] == ["random", "Grad", "IG", "", "", ""]
-    assert "brings back 20.0 to 65.0" in one.title
+    assert chart.series[1].y != chart.series[4].y
 
 
 def test_what_a_study_lacks_is_said_and_nothing_is_drawn_without_claims(make_cells, make_results):
@@ -147,8 +140,6 @@ def test_song_s_differences_are_filtered_minus_plain(song):
     assert tables[1].scale == "changes"
     assert tables[1].words[0] == ("70.0", "−10.0", "−15.0")
     assert tables[1].words[1] == ("50.0", "–", "0.0")
-    title = exhibits(song, "song2023")["roar-differences"].title
-    assert "in 2 of 2 cases with the gaussian filter" in title
 
 
 def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
@@ -171,7 +162,7 @@ def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
     assert cloud.title == "50\u00a0% removed, R² = 1.00"
     (x0, x1), (y0, y1) = cloud.fit
     assert (y1 - y0) / (x1 - x0) == pytest.approx(0.5, abs=1e-2)
-    assert "published: 0.83 to 0.96" in one.title
+    assert "published: 0.83 to 0.96" in one.reading
 
 
 def test_song_s_trajectories_have_a_plot_per_estimator_and_a_line_per_filter(song):
@@ -182,8 +173,6 @@ def test_song_s_trajectories_have_a_plot_per_estimator_and_a_line_per_filter(son
     assert [lines[kind].x[1] for kind in lines] == pytest.approx((0.6, 0.4, 0.3), abs=1e-3)
     assert [lines[kind].y[1] for kind in lines] == pytest.approx((0.7, 0.6, 0.55))
     assert lines["plain"].names == ("30\u00a0%", "50\u00a0%")
-    title = exhibits(song, "song2023")["trajectories-maps"].title
-    assert title.endswith("both fall in 4 of 4 cases, Grad-CAM apart")  # two filters at two rates
 
 
 def test_blocks_stand_beside_the_published_ones(song):
@@ -253,7 +242,6 @@ def test_blurred_maps_are_those_of_the_claims(blurs, drawn_blur):
     source = _with_curves(results(**scored(values)), "insertion", "deletion")
     (one,) = (e for e in figures_of_papers(source, ["vandersmissen2023"])[0] if e.name.endswith("-blurred"))
     level = levels[f"{drawn_blur}(ig(steps=8))"]
-    assert f"insertion of IG 0.20 to {level:.2f}; deletion of IG 0.20 to {level:.2f}" in one.title
     assert [s.label for s in one.figure.plots[0].series] == ["SmoothGrad", "IG (blurred)"]
     rows = {row[0]: row[1:] for row in one.table.rows}
     assert rows["IG: average drop %"] == ("96.85", "44.99", "20", f"{100 * level:.0f}")
@@ -261,19 +249,6 @@ def test_blurred_maps_are_those_of_the_claims(blurs, drawn_blur):
 
 
 # Li et al.
-
-
-def test_headings_are_whole_sentences():
-    names = ("ig", "sg(ig)", "sg_sq(ig)", "var(ig)", "grad_cam", "iba")
-    values = {
-        (metric, name): level + 0.1 * i + np.linspace(-0.01, 0.01, 20)
-        for metric, level in (("soundness", 0.3), ("completeness", 0.2))
-        for i, name in enumerate(names)
-    }
-    source = _with_curves(results(**scored(values)), "soundness", "completeness")
-    titles = [one.title for one in figures_of_papers(source, ["li2024"])[0]]
-    assert "Best by completeness: IBA (0.700)" in titles
-    assert not any("…" in title for title in titles), titles
 
 
 @pytest.mark.parametrize(
@@ -310,7 +285,6 @@ def test_distances_and_cues_stand_beside_the_published_ones():
     cells = accuracies({"roar": {"random": {0.5: 0.5}}}, 0.0)
     one = exhibits(results(cells, findings=(values,)), "li2024")["distances"]
     assert one.table.rows[0] == ("completeness", "0.503 ± 0.112", "0.400 (0.300 to 0.500)", "9 images in 3 replicates")
-    assert "lie 0.200 or more apart" in one.title and "0.030 or less under deletion" in one.title
     assert draw(one.figure)
 
     columns = ["network", "removed", "accuracy", "low", "high"]
@@ -331,4 +305,3 @@ def test_distances_and_cues_stand_beside_the_published_ones():
     spurious = replace(finding("spurious"), plots=plots)
     one = exhibits(results(cells, findings=(spurious,)), "li2024")["cues"]
     assert one.table.rows[0] == ("retrained, centre removed", "0.60", "0.500 (0.400 to 0.600)")
-    assert "+40 accuracy points to a retrained network and −10 to the original" in one.title

@@ -18,23 +18,12 @@ from uproar.metrics.registry import family_of, metrics, read_metric
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
 from uproar.statistics.comparisons import areas_of, paired_difference
-from uproar.statistics.correlation import (
-    correlation_interval,
-    gap_interval,
-    line_interval,
-    pearson,
-    spearman,
-    spread_interval,
-)
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, Numbers, mean_interval
-from uproar.wording import counted
+from uproar.statistics.intervals import Interval, Measurements, Numbers, mean_interval
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
 
-Correlated = tuple[str, str, Sequence[str]]
-"""Two metrics and the estimators over whose images they are correlated."""
 At = float | tuple[float, ...] | None
 """One fraction, some, or all that the study has."""
 
@@ -175,29 +164,24 @@ class ClaimEvidence:
         if not self.results.protocols[protocol].higher_is_better:
             difference = -difference
         what = f"{protocol}, {_where(fractions)}: {a} against {b}, accuracy"
-        return replace(_measure(what, difference, "replicates", claimed), alpha=self.results.comparison_alpha)
+        return replace(measured(what, difference, "replicates", claimed), alpha=self.results.comparison_alpha)
 
     def _areas(self, protocol: str, at: At) -> tuple[dict[str, np.ndarray], list[float]]:
         """Areas over replicates by estimator, and the fractions they are over; several claims ask for the same."""
         key = (protocol, at)
         if key not in self._rows:
-            areas, fractions = areas_of(self._curves(protocol, at))
-            rows = {str(name): row.to_numpy(dtype=float) for name, row in areas.iterrows()}
-            self._rows[key] = rows, fractions
+            curves = self.view.curves(protocol)
+            if at is not None:
+                wanted = np.atleast_1d(np.array(at, dtype=float))
+                near = np.isclose(curves["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9)
+                if lacking := [f"{t:g}" for t, there in zip(wanted, near.any(0), strict=True) if not there]:
+                    raise NotApplicable(f"the study has no finished cells of {protocol} at {', '.join(lacking)}")
+                curves = curves[near.any(1)]
+            if curves.empty:
+                raise NotApplicable(f"the study has no finished cells of {protocol}")
+            areas, fractions = areas_of(curves)
+            self._rows[key] = {str(name): row.to_numpy(dtype=float) for name, row in areas.iterrows()}, fractions
         return self._rows[key]
-
-    def _curves(self, protocol: str, at: At) -> pd.DataFrame:
-        """The curves under a protocol, or their points at some fractions."""
-        curves = self.view.curves(protocol)
-        if at is not None:
-            wanted = np.atleast_1d(np.array(at, dtype=float))
-            near = np.isclose(curves["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9)
-            if lacking := [f"{t:g}" for t, there in zip(wanted, near.any(0), strict=True) if not there]:
-                raise NotApplicable(f"the study has no finished cells of {protocol} at {', '.join(lacking)}")
-            curves = curves[near.any(1)]
-        if curves.empty:
-            raise NotApplicable(f"the study has no finished cells of {protocol}")
-        return curves
 
     def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
         """Accuracy by replicate (rows) and fraction (columns), whole columns only."""
@@ -213,7 +197,7 @@ class ClaimEvidence:
 
     def over_replicates(self, what: str, values: pd.Series, **claimed: Unpack[Range]) -> Measure:
         """The mean of one number per replicate."""
-        measure = _measure(what, mean_interval(values.to_numpy(dtype=float)), "replicates", claimed)
+        measure = measured(what, mean_interval(values.to_numpy(dtype=float)), "replicates", claimed)
         return replace(measure, alpha=self.results.comparison_alpha)
 
     # metrics: intervals over images, and over replicates where there are several
@@ -226,7 +210,7 @@ class ClaimEvidence:
             difference = Interval(row["difference"], **ends)
             forwards = (row["better"] == a) == read_higher(metric)
             what = f"{metric}: {a} against {b}"
-            return _measure(what, difference if forwards else -difference, "images", claimed)
+            return measured(what, difference if forwards else -difference, "images", claimed)
         raise NotApplicable(f"{metric} has no value of {a} or of {b} that could be compared")
 
     @functools.cached_property
@@ -251,50 +235,7 @@ class ClaimEvidence:
         known = {(metric, name) for metric, name, _ in self.view.values_per_replicate}
         return [n for n in self._scored if n != BASELINE and all((metric, n) in known for metric in metrics_)]
 
-    def correlation(
-        self,
-        metric: str,
-        other: str,
-        names: Sequence[str] | None = None,
-        *,
-        binary: bool = False,
-        **claimed: Unpack[Range],
-    ) -> Measure:
-        """Correlation over images of two metrics, both so that higher is better, mean over estimators and replicates.
-
-        Spearman's; with `binary`, one metric is a hit or a miss and Pearson's is taken (the point-biserial one).
-        """
-        names = self.scored_by(metric, other) if names is None else names
-        interval = correlation_interval(self._pairs(metric, other, names), ranked=not binary)
-        mean = "" if len(names) == 1 else f", mean of {len(names)} estimators"
-        return _measure(f"correlation of {metric} with {other}{mean}", interval, "images", claimed)
-
-    def correlations(self, metric: str, other: str, *, binary: bool = False) -> dict[str, float]:
-        """The same for every estimator by itself, without intervals."""
-        measure = pearson if binary else spearman
-        return {
-            name: float(np.nanmean([measure(*table.T) for table in self._pairs(metric, other, [name])[:, 0]]))
-            for name in self.scored_by(metric, other)
-        }
-
-    def spread(
-        self, metric: str, first: str, second: str, names: Sequence[str] | None = None, **claimed: Unpack[Range]
-    ) -> Measure:
-        """How much more the correlation of `first` with a metric differs between estimators than that of `second`."""
-        names = self.scored_by(metric, first, second) if names is None else names
-        if len(names) < 3:
-            raise NotApplicable(f"{len(names)} estimators are too few to compare; use at least 3")
-        interval = spread_interval(self._pairs(metric, first, names), self._pairs(metric, second, names))
-        what = f"spread over {len(names)} estimators of the correlation with {metric}: {first} minus {second}"
-        return _measure(what, interval, "images", claimed)
-
-    def correlation_gap(self, first: Correlated, second: Correlated, **claimed: Unpack[Range]) -> Measure:
-        """How much higher two metrics correlate over images for some estimators than two (other) metrics for others."""
-        interval = gap_interval(self._pairs(*first), self._pairs(*second))
-        words = [f"{a} with {b}, {counted(len(names), 'method')}" for a, b, names in (first, second)]
-        return _measure(f"correlation of {words[0]}, minus that of {words[1]}", interval, "images", claimed)
-
-    def _pairs(self, metric: str, other: str, names: Sequence[str]) -> Numbers:
+    def pairs(self, metric: str, other: str, names: Sequence[str]) -> Numbers:
         """Both metrics of all images, higher is better, (replicates, estimators, images, 2), NaN where undefined."""
         images = pd.Index(self.values["image"].unique())
         if len(images) < 10 or not names:
@@ -315,41 +256,18 @@ class ClaimEvidence:
             raise NotApplicable(f"no replicate has both {metric} and {other} yet")
         return np.array(whole)
 
-    def between(self, metric: str, other: str, estimator: str, **claimed: Unpack[Range]) -> Measure:
-        """What an estimator gains by one metric instead of another of the same direction, image by image."""
-        name = self.estimator(estimator)
-        values, others = self.per_replicate(metric, name), self.per_replicate(other, name)
-        if (values - others).count().sum() < 2:
-            raise NotApplicable(f"{name} has no values of both {metric} and {other}")
-        what = f"{name}: {metric} minus {other}, higher is better"
-        return self.over_images(what, values - others, **claimed)
-
-    def over_images(
-        self, what: str, values: pd.DataFrame, *, limits: Limits = UNLIMITED, **claimed: Unpack[Range]
-    ) -> Measure:
-        """The mean of one number per replicate (rows) and image (columns), which lies between the limits."""
-        return _measure(what, Measurements(values.to_numpy(dtype=float)).interval(limits), "images", claimed)
-
-    def line(self, what: str, x: pd.Series, y: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
-        """R² of a line through estimators, negative where it falls; y has a row per replicate."""
-        if len(x) < 5:
-            raise NotApplicable(f"{len(x)} estimators are too few for a line; use at least 5")
-        whole = y[x.index].dropna()
-        interval = line_interval(x.to_numpy(float), whole.to_numpy(float))
-        return replace(_measure(what, interval, "replicates", claimed), alpha=self.results.comparison_alpha)
+    def over_images(self, what: str, values: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
+        """The mean of one number per replicate (rows) and image (columns)."""
+        return measured(what, Measurements(values.to_numpy(dtype=float)).interval(), "images", claimed)
 
     # audits
 
-    def table(self, audit: str, title: str) -> pd.DataFrame:
-        """A table of an audit."""
-        tables = self.finding(audit).tables
-        if title not in tables:
-            raise NotApplicable(f"the audit {audit} has no table {title!r} here")
-        return tables[title]
-
     def row(self, audit: str, table: str, **where: Any) -> pd.Series:
         """The one row of an audit's table that has these values."""
-        rows = self.table(audit, table)
+        tables = self.finding(audit).tables
+        if table not in tables:
+            raise NotApplicable(f"the audit {audit} has no table {table!r} here")
+        rows = tables[table]
         for column, value in where.items():
             rows = rows[rows[column] == value]
         if len(rows) != 1:
@@ -363,7 +281,8 @@ def _where(fractions: Sequence[float]) -> str:
     return f"at {listed}" if len(fractions) == 1 else f"mean height over {listed}"
 
 
-def _measure(what: str, interval: Interval, of: str, claimed: Range) -> Measure:
+def measured(what: str, interval: Interval, of: str, claimed: Range) -> Measure:
+    """A number with its interval, if it has a value."""
     if not math.isfinite(interval.value):
         raise NotApplicable(f"{what} is not defined")
     return Measure(what, interval, of, **claimed)

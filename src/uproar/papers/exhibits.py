@@ -49,12 +49,15 @@ class Exhibit:
 def exhibits(paper: str) -> list[Exhibit]:
     """The figures and tables of a paper in its order, those that cannot be drawn included.
 
-    One that is `like` another is drawn from the same study with the same changes.
+    One that is `like` an earlier one is drawn from the same study with the same changes and its own.
     """
     file = papers[paper].facts.get("file")
-    entries = read_beside(file, "paper.toml").get("figures", []) if file else []
-    runs = {entry["place"]: {key: entry[key] for key in ("study", "changes") if key in entry} for entry in entries}
-    return [Exhibit(paper, **{**runs.get(entry.pop("like", ""), {}), **entry}) for entry in entries]
+    known: dict[str, Exhibit] = {}
+    for entry in read_beside(file, "paper.toml").get("figures", []) if file else []:
+        like = known.get(entry.pop("like", ""), Exhibit(paper, "", ""))
+        own = {"study": like.study, **entry, "changes": {**like.changes, **entry.get("changes", {})}}
+        known[entry["place"]] = Exhibit(paper, **own)
+    return list(known.values())
 
 
 def exhibit(paper: str, place: str) -> list[Exhibit]:

@@ -14,9 +14,10 @@ or why the study cannot say one of them. An estimator `a|b` is the first of thes
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -24,10 +25,12 @@ from uproar.data.registry import tasks
 from uproar.errors import NotApplicable, one_line
 from uproar.estimators import read_chain
 from uproar.expression import parse
-from uproar.papers.evidence import ClaimEvidence
+from uproar.papers.evidence import ClaimEvidence, measured
 from uproar.results.claim_outcome import Measure, Missing, Range
+from uproar.statistics.correlation import correlation_interval, gap_interval, spread_interval
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
+from uproar.wording import counted
 
 Parts = list[Measure | Missing]
 MEASURES: dict[str, Callable[..., Parts]] = {}
@@ -89,12 +92,19 @@ def advantage(
     form: str = "{}",
     over: str | Sequence[str] = BASELINE,
     protocol: str = ROAR,
-    at: float | None = None,
+    at: float | Literal["each"] | None = None,
     rates: Sequence[float] | None = None,
 ) -> Parts:
-    """The mean height between curves; `at` one fraction, or at those of some rates that the study has."""
-    where = at if rates is None else tuple(rates_of(evidence, rates))
-    return [part(evidence.area, protocol, a, b, at=where, **claimed) for a, b in pairs_of(of, form, over)]
+    """The mean height between curves: `at` one fraction, at "each" that both have, or over some `rates`."""
+    parts, whole = Parts(), at if rates is None else tuple(rates_of(evidence, rates))
+    for a, b in pairs_of(of, form, over):
+        try:
+            places = accuracy_at(evidence, protocol, [a, b]) if at == "each" else [whole]
+        except NotApplicable as error:
+            parts.append(Missing(one_line(error)))
+            continue
+        parts += [part(evidence.area, protocol, a, b, at=place, **claimed) for place in places]
+    return parts
 
 
 def rates_of(evidence: ClaimEvidence, wanted: Sequence[float]) -> list[float]:
@@ -103,21 +113,25 @@ def rates_of(evidence: ClaimEvidence, wanted: Sequence[float]) -> list[float]:
     return [t for t in own if any(abs(t - rate) < 1e-9 for rate in wanted)] or own
 
 
-@measure
-def advantage_at_each(
-    evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], over: str | Sequence[str], protocol: str = ROAR
-) -> Parts:
-    """The difference at every fraction that both have."""
-    parts, plain = Parts(), evidence.results.protocols[protocol].plain
-    for a, b in pairs_of(of, "{}", over):
-        try:
-            shared = evidence.accuracy(protocol, b).columns.intersection(evidence.accuracy(protocol, a).columns)
-        except NotApplicable as error:
-            parts.append(Missing(one_line(error)))
-            continue
-        rates = sorted(float(t) for t in shared if abs(t - plain) > 1e-9)
-        parts += [part(evidence.area, protocol, a, b, at=t, **claimed) for t in rates]
-    return parts
+def accuracy_at(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> dict[float, pd.DataFrame]:
+    """Accuracy by replicate and estimator, at every fraction that all of them have.
+
+    Where nothing is removed, or all is kept, they share one training: that is no fraction of theirs.
+    """
+    curves = {name: evidence.accuracy(protocol, name) for name in names}
+    shared = set.intersection(*(set(curve.columns) for curve in curves.values()))
+    shared -= {evidence.results.protocols[protocol].plain}
+    if not shared:
+        raise NotApplicable(f"no fraction of {protocol} is finished for {', '.join(names)}")
+    return {float(t): pd.DataFrame({name: curve[t] for name, curve in curves.items()}) for t in sorted(shared)}
+
+
+def several(evidence: ClaimEvidence, of: Sequence[str], *protocols: str) -> list[str]:
+    """Those of some estimators that have these protocols; three at least."""
+    names = functools.reduce(evidence.available, protocols, list(of))
+    if len(names) < 3:
+        raise NotApplicable(f"{len(names)} estimators have {' and '.join(protocols)}; use at least 3")
+    return names
 
 
 @measure
@@ -137,14 +151,9 @@ def growth(
 @measure
 def consistent_winner(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], protocol: str) -> Parts:
     """The estimator that leads most consistently, against the best other one at the fraction where it leads least."""
-    names = evidence.available(of, protocol)
-    if len(names) < 3:
-        raise NotApplicable(f"{len(names)} estimators have {protocol}; use at least 3")
-    means = pd.DataFrame({name: evidence.accuracy(protocol, name).mean() for name in names})
-    means = means.drop(index=evidence.results.protocols[protocol].plain, errors="ignore").dropna()
-    if means.empty:
-        raise NotApplicable(f"no fraction of {protocol} is finished for {', '.join(names)}")
-    leads = pd.DataFrame({name: means[name] - means.drop(columns=name).max(axis=1) for name in names})
+    tables = accuracy_at(evidence, protocol, several(evidence, of, protocol))
+    means = pd.DataFrame({t: table.mean() for t, table in tables.items()}).T
+    leads = pd.DataFrame({name: means[name] - means.drop(columns=name).max(axis=1) for name in means})
     best = str(leads.min().idxmax())
     t = float(leads[best].idxmin())
     other = str(means.loc[t].drop(best).idxmax())
@@ -163,29 +172,15 @@ def kept(evidence: ClaimEvidence, claimed: Range, *, fraction: float) -> Parts:
 @measure
 def wider_range(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], protocol: str, than: str) -> Parts:
     """Range over estimators at the fraction where they differ most, one protocol's minus another's, by replicate."""
-    names = evidence.available(evidence.available(of, protocol), than)
-    if len(names) < 3:
-        raise NotApplicable(f"{len(names)} estimators have both {protocol} and {than}; use at least 3")
-    (t, first), (u, second) = (_widest(evidence, one, names) for one in (protocol, than))
+    names, widest = several(evidence, of, protocol, than), []
+    for one in (protocol, than):
+        tables = accuracy_at(evidence, one, names)
+        ranges = {t: table.max(axis=1) - table.min(axis=1) for t, table in tables.items()}
+        widest.append(max(ranges.items(), key=lambda item: item[1].mean()))
+    (t, first), (u, second) = widest
     what = f"range over {len(names)} estimators: {protocol} at {t:g} minus {than} at {u:g}, accuracy"
     absent = [*evidence.absent(of, protocol), *evidence.absent(of, than)]
     return [evidence.over_replicates(what, first - second, **claimed), *absent]
-
-
-def _widest(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> tuple[float, pd.Series]:
-    """The fraction at which estimators differ most on average, and their range there by replicate.
-
-    Where nothing is removed, or all is kept, they share one training: that is no fraction of theirs.
-    """
-    curves = {name: evidence.accuracy(protocol, name) for name in names}
-    shared = set.intersection(*(set(curve.columns) for curve in curves.values()))
-    ranges = {}
-    for t in sorted(shared - {evidence.results.protocols[protocol].plain}):
-        table = pd.DataFrame({name: curve[t] for name, curve in curves.items()})
-        ranges[float(t)] = table.max(axis=1) - table.min(axis=1)
-    if not ranges:
-        raise NotApplicable(f"no fraction of {protocol} is finished for {', '.join(names)}")
-    return max(ranges.items(), key=lambda one: one[1].mean())
 
 
 @measure
@@ -193,12 +188,10 @@ def without_retraining(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[
     """The original network minus the retrained one, at every fraction."""
     untrained, parts = f"{ROAR}:no-retrain", Parts()
     for name in evidence.available(of, untrained):
-        after, before = evidence.accuracy(untrained, name), evidence.accuracy(ROAR, name)
-        shared = [t for t in before.columns if t in after.columns and t > 0]
-        if not shared:
-            raise NotApplicable(f"{name} has no fraction with and without retraining")
-        gaps, what = after[shared] - before[shared], f"{name}: without retraining minus with, accuracy"
-        parts += [evidence.over_replicates(f"{what} at {t:g}", gaps[t], **claimed) for t in shared]
+        after, before = (accuracy_at(evidence, protocol, [name]) for protocol in (untrained, ROAR))
+        for t in (t for t in before if t in after):
+            what = f"{name}: without retraining minus with, accuracy at {t:g}"
+            parts.append(evidence.over_replicates(what, after[t][name] - before[t][name], **claimed))
     return [*parts, *evidence.absent(of, untrained)]
 
 
@@ -245,53 +238,90 @@ def kind_of_marks(evidence: ClaimEvidence) -> str:
 
 
 @measure
-def filters_beside(
+def gain(
     evidence: ClaimEvidence,
     claimed: Range,
     *,
-    filters: Sequence[str],
-    others: Sequence[str],
-    apart: Sequence[str],
-    metric: str = "",
-    protocol: str | None = None,
+    of: Sequence[str],
+    beside: Sequence[str],
+    forms: Sequence[str] = ("{}",),
+    metric: Any = None,
+    base: Any = None,
     rates: Sequence[float] = (),
+    each: bool = False,
 ) -> Parts:
-    """What a filter gains for others minus what it gains for each of those apart, under ROAR or by a metric."""
-    name, fractions = (evidence.metric(metric), []) if metric else (protocol or ROAR, rates_of(evidence, rates))
+    """What a filter (`forms`), or a metric instead of `base`, gains for some estimators minus what it gains for others.
 
-    def gain(how: str, of: Sequence[str]) -> pd.DataFrame | pd.Series:
-        """The mean gain of some estimators, by replicate, and by image where a metric says it."""
-        pairs = [(f"{how}({one})", one) for one in of]
+    Under ROAR at some rates where no metric is named; `each` asks for the gain of every one of them, too.
+    """
+    protocol, fractions = (None, []) if metric else (ROAR, rates_of(evidence, rates))
+    first = metric_of(evidence, metric) if metric else ROAR
+    second = metric_of(evidence, base) if base else first
+    take = evidence.over_images if metric else evidence.over_replicates
+
+    def values(source: str, name: str) -> Any:
         if metric:
-            values = [[evidence.per_replicate(name, evidence.estimator(one)) for one in pair] for pair in pairs]
-            gains = [filtered - plain for filtered, plain in values]
-        else:
-            curves = [[evidence.accuracy(name, one)[fractions].mean(axis=1) for one in pair] for pair in pairs]
-            gains = [plain - filtered for filtered, plain in curves]
+            return evidence.per_replicate(source, evidence.estimator(name))
+        return -evidence.accuracy(source, name)[fractions].mean(axis=1)
+
+    def gained(form: str, names: Sequence[str]) -> Any:
+        gains = [values(first, form.replace("{}", name)) - values(second, name) for name in names]
         return sum(gains[1:], start=gains[0]) / len(gains)
 
     parts = Parts()
-    for how in filters:
-        mine = [one for one in others if evidence.available([f"{how}({one})"], protocol)]
-        there = [one for one in apart if len(evidence.available([one, f"{how}({one})"], protocol)) == 2]
-        for one in there if mine else ():
-            what = f"what {how} gains for {len(mine)} estimators minus what it gains for {one}"
-            difference = gain(how, mine) - gain(how, [one])
-            if metric:
-                parts.append(evidence.over_images(f"{metric}: {what}", difference, **claimed))
-            else:
-                where = f"{name}, mean at {', '.join(f'{t:g}' for t in fractions)}"
-                parts.append(evidence.over_replicates(f"{where}: {what}, accuracy", difference, **claimed))
-        parts += evidence.absent([f"{how}({one})" for one in others], protocol)
-        parts += [] if mine and there else [Missing(f"the study has no {how}({apart[0]})")]
+    for form in forms:
+        there: list[list[str]] = []
+        for wanted in (of, beside):
+            found = {name: _first_with(evidence, form, name, protocol) for name in wanted}
+            there.append([name for name in found.values() if name])
+            parts += [Missing(f"the study has no {form.replace('{}', name)}") for name in found if not found[name]]
+        (mine, others), what = there, f"{first} minus {second}" if base else f"{first}: {form.replace('{}', 'map')}"
+        numbers = {f"{name}: {what}, higher is better": gained(form, [name]) for name in mine if each}
+        if mine and others:
+            both = f"{what}, gain of {len(mine)} estimators minus that of {', '.join(others)}"
+            numbers[both] = gained(form, mine) - gained(form, others)
+        parts += [part(take, what, number, **claimed) for what, number in numbers.items()]
     return parts
 
 
+def _first_with(evidence: ClaimEvidence, form: str, name: str, protocol: str | None) -> str:
+    """The first of `a|b` that the study has both as it is and in a form; empty without one."""
+    choices = (one for one in name.split("|") if len(evidence.available([one, form.replace("{}", one)], protocol)) == 2)
+    return next(choices, "")
+
+
 @measure
-def correlation(evidence: ClaimEvidence, claimed: Range, *, metrics: Sequence[Any], binary: bool = False) -> Parts:
-    """Correlations of metrics over images, mean over methods; `binary` where one of the two is a hit or a miss."""
-    pairs = [[metric_of(evidence, one) for one in pair] for pair in metrics]
-    return [part(evidence.correlation, a, b, methods(evidence, a, b), binary=binary, **claimed) for a, b in pairs]
+def correlation(
+    evidence: ClaimEvidence,
+    claimed: Range,
+    *,
+    metrics: Sequence[Any] = (),
+    among: Mapping[str, Any] | None = None,
+    binary: bool = False,
+) -> Parts:
+    """Correlations over images of pairs of metrics, or of all pairs `among` the variants of one, mean over methods.
+
+    Spearman's; with `binary`, one metric is a hit or a miss and Pearson's is taken (the point-biserial one).
+    """
+
+    def correlated(a: str, b: str) -> Measure:
+        names = methods(evidence, first := metric_of(evidence, a), second := metric_of(evidence, b))
+        interval = correlation_interval(evidence.pairs(first, second, names), ranked=not binary)
+        mean = "" if len(names) == 1 else f", mean of {len(names)} estimators"
+        return measured(f"correlation of {first} with {second}{mean}", interval, "images", claimed)
+
+    pairs = itertools.combinations(variants(among), 2) if among else metrics
+    return [part(correlated, *pair) for pair in pairs]
+
+
+def variants(of: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A metric with every combination of those options that are lists.
+
+    >>> variants({"name": "deletion", "fill": ["mean", "blur"]})
+    [{'name': 'deletion', 'fill': 'mean'}, {'name': 'deletion', 'fill': 'blur'}]
+    """
+    lists = [value if isinstance(value, list) else [value] for value in of.values()]
+    return [dict(zip(of, values, strict=True)) for values in itertools.product(*lists)]
 
 
 @measure
@@ -305,67 +335,33 @@ def correlation_gap(
     than: Sequence[str] | None = None,
 ) -> Parts:
     """How much higher two metrics correlate over images than two others, or for some methods (`of`) than for others."""
-
-    def both(pair: Sequence[Any], names: Sequence[str] | None) -> tuple[str, str, list[str]]:
+    values, words = [], []
+    for pair, wanted in ((first, of), (second, than)):
         a, b = (metric_of(evidence, one) for one in pair)
-        mine = methods(evidence, a, b)
-        chosen = mine if names is None else [evidence.estimator(one) for one in evidence.available(names)]
-        return a, b, [name for name in chosen if name in mine]
-
-    absent = evidence.absent([*(of or ()), *(than or ())])
-    return [part(evidence.correlation_gap, both(first, of), both(second, than), **claimed), *absent]
-
-
-SETTINGS = {f"{fill} + {unit}": (unit, fill) for unit in ("pixel", "region") for fill in ("mean", "blur", "uniform")}
-"""Units and fills of insertion and deletion."""
-
-
-def settings_of(evidence: ClaimEvidence, kind: str) -> dict[str, str]:
-    """The study's metric of a kind by setting; those it has."""
-    names = {}
-    for setting, (unit, fill) in SETTINGS.items():
-        try:
-            names[setting] = evidence.metric(kind, unit=unit, fill=fill)
-        except NotApplicable:
-            continue
-    return names
-
-
-@measure
-def settings(evidence: ClaimEvidence, claimed: Range, *, kind: str) -> Parts:
-    """The correlation of every two settings of insertion or deletion."""
-    names = settings_of(evidence, kind)
-    pairs = itertools.combinations(dict.fromkeys(names.values()), 2)
-    found = [evidence.correlation(a, b, methods(evidence, a, b), **claimed) for a, b in pairs]
-    return [*found, *(Missing(f"the study has no {kind} by {one}") for one in SETTINGS if one not in names)]
+        names = methods(evidence, a, b)
+        if wanted is not None:
+            names = [name for name in map(evidence.estimator, evidence.available(wanted)) if name in names]
+        values.append(evidence.pairs(a, b, names))
+        words.append(f"{a} with {b}, {counted(len(names), 'method')}")
+    what = f"correlation of {words[0]}, minus that of {words[1]}"
+    return [measured(what, gap_interval(*values), "images", claimed), *evidence.absent([*(of or ()), *(than or ())])]
 
 
 @measure
 def spread(evidence: ClaimEvidence, claimed: Range, *, metrics: Sequence[Any], first: Any, second: Any) -> Parts:
     """How much more the correlation of `first` with each metric differs between methods than that of `second`."""
     a, b = metric_of(evidence, first), metric_of(evidence, second)
-    names = [metric_of(evidence, one) for one in metrics]
-    return [evidence.spread(one, a, b, methods(evidence, one, a, b), **claimed) for one in names]
 
+    def differs(wanted: Any) -> Measure:
+        metric = metric_of(evidence, wanted)
+        names = methods(evidence, metric, a, b)
+        if len(names) < 3:
+            raise NotApplicable(f"{len(names)} estimators are too few to compare; use at least 3")
+        interval = spread_interval(evidence.pairs(metric, a, names), evidence.pairs(metric, b, names))
+        what = f"spread over {len(names)} estimators of the correlation with {metric}: {a} minus {b}"
+        return measured(what, interval, "images", claimed)
 
-@measure
-def regions(
-    evidence: ClaimEvidence, claimed: Range, *, kind: str, sparse: Sequence[str], coarse: Sequence[str]
-) -> Parts:
-    """Regions against pixels, image by image: each sparse map, and all of them together against the coarse ones."""
-    region, pixel = (evidence.metric(kind, unit=unit, fill="mean") for unit in ("region", "pixel"))
-
-    def gain(names: Sequence[str]) -> pd.DataFrame:
-        own = [evidence.estimator(name) for name in names]
-        gains = [evidence.per_replicate(region, name) - evidence.per_replicate(pixel, name) for name in own]
-        return sum(gains[1:], start=gains[0]) / len(gains)
-
-    fine, rough = evidence.available(sparse), evidence.available(coarse)
-    parts: Parts = [part(evidence.between, region, pixel, name, **claimed) for name in sparse]
-    if fine and rough:
-        what = f"{region} minus {pixel}: {len(fine)} sparse against {len(rough)} coarse maps"
-        parts.append(evidence.over_images(what, gain(fine) - gain(rough), **claimed))
-    return [*parts, *evidence.absent(coarse)]
+    return [part(differs, one) for one in metrics]
 
 
 # audits

@@ -2,7 +2,7 @@
 
     @paper_figure("author2030", "Figures 5 and 6")
     def ensembles(source):
-        return PaperFigure("roar-kar", title, reading, figure=Figure(...), table=ComparisonTable(...))
+        return PaperFigure("roar-kar", reading, figure=Figure(...), table=ComparisonTable(...))
 
 A function raises `NotApplicable` where the study lacks what the figure is of; the reason is shown in its place. The
 figures of the package's own papers are data in their `paper.toml`, which `read_figures` declares.
@@ -51,12 +51,12 @@ class PaperFigure:
 
     name: str
     """Of its file: lower case, no spaces."""
-    title: str
-    """The finding in a sentence."""
     reading: str
     """How to read it."""
     figure: Figure | None = None
     table: ComparisonTable | None = None
+    title: str = ""
+    """What it shows; the caption of its declaration where it has none of its own."""
     paper: str = ""
     place: str = ""
     """Where the paper has it."""
@@ -111,14 +111,15 @@ _ORDER = itertools.count()
 Draw = Callable[[FigureSource], PaperFigure]
 
 
-def paper_figure(paper: str, place: str, alone: bool = False) -> Callable[[Draw], Draw]:
+def paper_figure(paper: str, place: str, caption: str = "", alone: bool = False) -> Callable[[Draw], Draw]:
     """Declare a figure or table of a paper; they are shown in the order of their declaration.
 
     One that needs no study stands `alone`: `uproar run` draws it, the pages of studies do not have it.
     """
 
     def keep(draw: Draw) -> Draw:
-        figures.add(f"{paper}:{place}", draw, paper=paper, place=place, alone=alone, order=next(_ORDER))
+        facts = {"paper": paper, "place": place, "caption": caption.rstrip("."), "alone": alone}
+        figures.add(f"{paper}:{place}", draw, order=next(_ORDER), **facts)
         return draw
 
     return keep
@@ -129,7 +130,7 @@ def read_figures(paper: str, functions: Mapping[str, Any]) -> None:
     for one in exhibits(paper):
         if one.draw:
             drawing = functools.partial(functions[one.draw], **one.options)
-            declare = paper_figure(paper, one.place, alone=not one.study)
+            declare = paper_figure(paper, one.place, one.caption, alone=not one.study)
             declare(functools.update_wrapper(drawing, functions[one.draw]))
 
 
@@ -153,10 +154,12 @@ def figures_of_papers(
             undrawn.setdefault((paper, clean(one_line(error))), []).append(place)
             continue
         name = f"paper-{key}-{made.name}"
-        place = f"{drawn[name].place}, {place}" if name in drawn else place
-        title = f"{made.title} ({paper}, {place})"
-        figure = made.figure and replace(made.figure, name=name, title=title, reading=made.reading)
-        drawn[name] = replace(made, name=name, figure=figure, paper=paper, place=place)
+        title = made.title or entry.facts["caption"]
+        if name in drawn:
+            title, place = drawn[name].title, f"{drawn[name].place}, {place}"
+        named = f"{title} ({paper}, {place})"
+        figure = made.figure and replace(made.figure, name=name, title=named, reading=made.reading)
+        drawn[name] = replace(made, name=name, title=title, figure=figure, paper=paper, place=place)
     return list(drawn.values()), undrawn
 
 
@@ -179,7 +182,7 @@ def exhibit_files(results: Results | None, shown: Exhibit) -> dict[str, bytes]:
                 reason = reason or one_line(error)
     if not made:
         raise BadInput(f"{title_of(shown.paper)}, {shown.place}, cannot be drawn from this study: {reason}.")
-    heading = f"{title_of(shown.paper)}, {shown.place}. {' '.join(f'{one.title}.' for _, one in made)}"
+    heading = f"{title_of(shown.paper)}, {shown.place}."
     files = {f"{shown.file}.md": f"{heading}\n\n{shown.caption}\n\n{made[0][1].reading}\n".encode()}
     sheets = [(where, one.figure) for where, one in made if one.figure is not None]
     charts = [
@@ -204,10 +207,10 @@ def exhibit_files(results: Results | None, shown: Exhibit) -> dict[str, bytes]:
 # maps
 
 
-def maps_figure(source: FigureSource, name: str, title: str, names: Mapping[str, str]) -> PaperFigure:
+def maps_figure(source: FigureSource, name: str, names: Mapping[str, str]) -> PaperFigure:
     """A figure of images and their maps."""
     reading = "Rows: test images; columns: their maps. Red counts for the class, blue against it."
-    return PaperFigure(name, title, reading, Figure((map_pictures(source, names),), 1))
+    return PaperFigure(name, reading, Figure((map_pictures(source, names),), 1))
 
 
 def map_pictures(source: FigureSource, names: Mapping[str, str]) -> Pictures:

@@ -9,21 +9,16 @@ from typing import Any
 from uproar.errors import NotApplicable
 from uproar.papers.claims import read_shared
 from uproar.report.figures import HUES, Chart, Figure, Series, Style, share_limits
-from uproar.report.formatting import LEVEL, percent, points
+from uproar.report.formatting import LEVEL
 from uproar.report.paper_figures import FigureSource, PaperFigure, changed_images, read_figures
 from uproar.statistics.design import BASELINE
-from uproar.wording import series
 
 PAPER = "hooker2019"
 ROAR, KAR, UNTRAINED = "roar", "kar", "roar:no-retrain"
-RANDOM = f"bernoulli|{BASELINE}"
-"""Coin flips, as in the paper, or a random ranking."""
 SINGLE = read_shared(__file__)["single"]
 NAMES = {"grad": "Grad", "guided_backprop": "GB", "ig": "IG"}
 VARIANTS = {"single": "{}", "SG": "sg({})", "SQ": "sq({})", "SG-SQ": "sg_sq({})", "VAR": "var({})"}
 """What is done to a single estimate, as the paper calls it; VAR is from its NeurIPS version."""
-ENSEMBLES = ("SG", "SG-SQ", "VAR")
-"""Those that are made of several noisy estimates; squaring alone is none."""
 
 
 def name_of(base: str, variant: str) -> str:
@@ -69,7 +64,7 @@ def curves(source: FigureSource, name: str, panels: Sequence[Mapping[str, Any]])
     alike = tuple(replace(chart, y_range=limits) for chart in charts)  # one upright axis, so that plots can be compared
     shown = [READINGS[p] for p in dict.fromkeys(p for panel in panels for p in panel["protocols"])]
     reading = f"{' '.join(shown)} Dashed: random. Fine line: chance. Bands: {LEVEL} interval over replicates."
-    return PaperFigure(name, _curves_title(source), reading, Figure(alike, 2))
+    return PaperFigure(name, reading, Figure(alike, 2))
 
 
 def _panel(
@@ -102,47 +97,19 @@ def _panel(
 MARKERS = {"single": "o", "SG": "^", "SQ": "D", "SG-SQ": "s", "VAR": "v"}
 
 
-def _deepest(source: FigureSource) -> float:
-    """The fraction at which estimators differ most under ROAR in the paper, or the nearest that the study has."""
-    fractions = [float(t) for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 1e-9]
-    if not fractions:
-        raise NotApplicable("no fraction of roar is finished for random")
-    return min(fractions, key=lambda t: abs(t - 0.9))
-
-
-def _curves_title(source: FigureSource) -> str:
-    t = _deepest(source)
-    estimates = _estimates(source, ROAR, list(VARIANTS))
-    reached = {name: source.accuracy(ROAR, label, t) for name, (_, _, label) in estimates.items()}
-    parts = [f"random {percent(source.accuracy(ROAR, BASELINE, t))}"]
-    for what, variants in (("best single estimate", ["single"]), ("best ensemble", ENSEMBLES)):
-        names = [name for name, (_, variant, _) in estimates.items() if variant in variants]
-        if names:
-            best = min(names, key=lambda name: reached[name])
-            parts.append(f"the {what} ({best}) {percent(reached[best])}")
-    return f"Accuracy left with {percent(t, 0)} removed: {series(parts)}"
-
-
 # retraining
 
 
 def retraining(source: FigureSource) -> PaperFigure:
     """Single estimates with and without retraining, on one axis."""
-    estimates = _estimates(source, UNTRAINED, ["single"])
-    chart = _panel(source, "", (ROAR, UNTRAINED), ["single"]) if estimates else None
-    if chart is None or not _estimates(source, ROAR, ["single"]):
+    chart = _panel(source, "", (ROAR, UNTRAINED), ["single"])
+    if chart is None or not all(_estimates(source, protocol, ["single"]) for protocol in (ROAR, UNTRAINED)):
         raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
-    labels, t = [label for _, _, label in estimates.values()], _deepest(source)
-    gaps = [source.accuracy(ROAR, label, t) - source.accuracy(UNTRAINED, label, t) for label in (BASELINE, *labels)]
-    title = (
-        f"With {percent(t, 0)} removed, retraining brings back {points(min(gaps), signed=False)} to "
-        f"{points(max(gaps), signed=False)} accuracy points"
-    )
     reading = (
         f"Solid: networks trained on changed images. {READINGS[UNTRAINED]} Bands: {LEVEL} interval over replicates."
     )
     limits = share_limits(chart.series, source.view.chance)
-    return PaperFigure("retraining", title, reading, Figure((replace(chart, y_range=limits),), 1))
+    return PaperFigure("retraining", reading, Figure((replace(chart, y_range=limits),), 1))
 
 
 # pictures
@@ -158,8 +125,7 @@ def pictures(
     printed = {form.format(base): name_of(base, variant) for base in NAMES for variant, form in VARIANTS.items()}
     names = {source.label(n, protocol): printed.get(n, n) for n in source.evidence.available(estimators, protocol)}
     figure = changed_images(source, protocol, names, across)
-    title = f"One image under {protocol.upper()}, with the accuracy of networks trained on such images"
-    return PaperFigure(name, title, figure.reading, figure)
+    return PaperFigure(name, figure.reading, figure)
 
 
 read_figures(PAPER, globals())

@@ -17,7 +17,7 @@ from uproar.papers.claims import if_applicable
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import kind_of_marks
 from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, Tile, styles
-from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent
+from uproar.report.formatting import LEVEL, NOTHING, clean, known
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
@@ -31,7 +31,6 @@ from uproar.report.paper_figures import (
 )
 from uproar.results.claim_outcome import sample_text
 from uproar.statistics.intervals import Interval
-from uproar.wording import series
 
 PAPER = "li2024"
 
@@ -58,11 +57,8 @@ def curves(source: FigureSource, name: str, kinds: Sequence[str], names: Mapping
     drawn = {kind: chart for kind, chart in charts.items() if chart is not None}
     if not drawn:
         raise NotApplicable(f"the study has not two of its maps under {' or '.join(kinds)}")
-    marked = kind_of_marks(source.evidence)
-    where = f" on images marked by {marked}" if marked else ""
-    title = f"Best by {series([f'{kind}: {_best(source, kind, names)}' for kind in drawn])}{where}"
     figure = Figure(tuple(drawn.values()), 3 if len(drawn) > 4 else 2)
-    return PaperFigure(name, title, _READING, figure, _numbers(source, drawn, names))
+    return PaperFigure(name, _READING, figure, _numbers(source, drawn, names))
 
 
 def _chart(source: FigureSource, kind: str, names: Mapping[str, str]) -> Chart:
@@ -88,14 +84,6 @@ def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
     return float(rows["value"].iloc[0]) if len(rows) else float("nan")
 
 
-def _best(source: FigureSource, kind: str, names: Mapping[str, str]) -> str:
-    values = _values(source, kind, names)
-    if not values:
-        return "none is known"
-    best = (min if kind in ("road", "deletion") else max)(values, key=lambda label: values[label])
-    return f"{best} ({values[best]:.3f})"
-
-
 def _numbers(
     source: FigureSource, kinds: Sequence[str] | Mapping[str, Any], names: Mapping[str, str]
 ) -> ComparisonTable:
@@ -119,23 +107,16 @@ PUBLISHED_DISTANCES = {
 
 def distances(source: FigureSource) -> PaperFigure:
     """How far apart the curves of changed maps are, by metric."""
-    rows, here = [], {}
+    rows = []
     for metric, published in PUBLISHED_DISTANCES.items():
         row = source.evidence.row("values", DISTANCES, metric=metric, changes=ALL)
         interval = Interval(float(row["distance"]), float(row["low"]), float(row["high"]), int(row["n"]))
-        here[metric] = interval
         seen = sample_text(interval.n, "images", float(row["replicates"]))
         rows.append((metric, published, plain(interval, 3), seen))
-    least = min(here[metric].value for metric in ("soundness", "completeness"))
-    most = max(here[metric].value for metric in ("deletion", "road"))
-    title = (
-        f"Curves of maps with changed values lie {least:.3f} or more apart under completeness and soundness, and "
-        f"{most:.3f} or less under deletion and ROAD"
-    )
     figure = source.audit_figure("values", "values-distance")
     heads = ("smallest Hausdorff distance", "published (ImageNet, VGG-16)", "here", "n")
     note = f"{BRACKETS} The paper does not say what its ± is."
-    return PaperFigure("distances", title, figure.reading, figure, ComparisonTable(heads, tuple(rows), note))
+    return PaperFigure("distances", figure.reading, figure, ComparisonTable(heads, tuple(rows), note))
 
 
 # Figure 6
@@ -170,15 +151,10 @@ def synthetic(trials: int = TRIALS, samples: int = 1000) -> PaperFigure:
     at, cut = LEVELS.index(0.9), THRESHOLDS.index(0.5)
     here = {name: (np.nanmean(sound[name][:, at]), complete[name][:, cut].mean()) for name in MAPS}
     rows = [(MAPS[name], f"{a:.3f}", f"{b:.3f}") for name, (a, b) in here.items()]
-    title = (
-        f"Where the answer is known, removing attribution takes the accuracy lost at threshold 0.5 from "
-        f"{here['truth'][1]:.2f} to {here['removed'][1]:.2f}; introducing it takes soundness from "
-        f"{here['truth'][0]:.2f} to {here['introduced'][0]:.2f}"
-    )
     reading = f"{trials} trials of {samples} samples with 200 normal features. Bands: a standard deviation over trials."
     heads = ("here", "soundness at accuracy 0.9", "accuracy lost at threshold 0.5")
     note = "The paper prints no numbers; its sentence about completeness says the reverse of its definitions."
-    return PaperFigure("synthetic", title, reading, Figure(charts, 2), ComparisonTable(heads, tuple(rows), note))
+    return PaperFigure("synthetic", reading, Figure(charts, 2), ComparisonTable(heads, tuple(rows), note))
 
 
 def _lines(values: Mapping[str, np.ndarray], x: Sequence[float]) -> tuple[Series, ...]:
@@ -210,15 +186,7 @@ def cues(source: FigureSource) -> PaperFigure:
         (f"{network}, {removed} removed", published, _spread(holes.loc[network, removed]))
         for (network, removed), published in CUES.items()
     )
-    gains = [
-        holes["accuracy"][n, "centre and cue of the label"] - holes["accuracy"][n, "centre"]
-        for n in ("retrained", "original")
-    ]
-    title = (
-        f"A hole that leaks the class is worth {100 * gains[0]:+.0f} accuracy points to a retrained network and "
-        f"{100 * gains[1]:+.0f} to the original one; published: +28 and +5"
-    ).replace("-", "−")
-    return PaperFigure("cues", title, figure.reading, figure, _cue_table(source, rows))
+    return PaperFigure("cues", figure.reading, figure, _cue_table(source, rows))
 
 
 def edge_cue(source: FigureSource) -> PaperFigure:
@@ -228,11 +196,7 @@ def edge_cue(source: FigureSource) -> PaperFigure:
     rows = tuple(
         (what, published, _spread(row)) for (_, row), (what, published) in zip(bars.iterrows(), words, strict=True)
     )
-    clean_trained, with_cue = (float(v) for v in bars["accuracy"])
-    title = (
-        f"Trained with the cue, networks reach {percent(with_cue)} on clean images instead of {percent(clean_trained)}"
-    )
-    return PaperFigure("edge-cue", title, figure.reading, figure, _cue_table(source, rows))
+    return PaperFigure("edge-cue", figure.reading, figure, _cue_table(source, rows))
 
 
 def _bars_of(source: FigureSource, name: str) -> pd.DataFrame:
@@ -258,9 +222,8 @@ def holes(source: FigureSource, name: str, fraction: float, names: Mapping[str, 
             rows.append(PictureRow(clean(picture.title), tuple(Tile(tile) for tile in tiles), picture.image))
     if not rows or not labels:
         raise NotApplicable("the study has no pictures of images without their centre, and with a cue of the label")
-    title = f"{percent(fraction, 0)} of the pixels removed; where the edge is removed, too, depends on the label"
     plot = Pictures(tuple(names[wanted] for wanted in labels), tuple(rows))
-    return PaperFigure(name, title, "Rows: test images of different classes.", Figure((plot,), 1))
+    return PaperFigure(name, "Rows: test images of different classes.", Figure((plot,), 1))
 
 
 # Figures 2 and 11
@@ -282,11 +245,6 @@ def marks(source: FigureSource, names: Mapping[str, str]) -> PaperFigure:
         raise NotApplicable("the study has not both rect(ig) and pooling(ig)")
     published = PUBLISHED_MARKS[kind]
     rows = tuple((label, published.get(label, NOTHING), f"{value:.3f}") for label, value in here.items())
-    first, second = sorted(("Rect", "Pooling"), key=lambda label: -here[label])
-    title = (
-        f"On images marked by {kind}, {first} puts {percent(here[first], 0)} of its attribution on the mark, {second} "
-        f"{percent(here[second], 0)}"
-    )
     reading = "Rect knows that a rectangle marks the class, Pooling that stripes do: each should win on its own images."
     bars = tuple(
         Series(label, Style(hue), (label,), (here[label],))
@@ -295,7 +253,7 @@ def marks(source: FigureSource, names: Mapping[str, str]) -> PaperFigure:
     chart = Chart("Attr %", bars, "", "share on the mark", (0.0, 1.0), kind="bars", percent=(False, True))
     heads = ("share of attribution on the mark", "published (CIFAR-100)", f"here ({source.view.task})")
     note = "Which published number belongs to which bar is inferred; the text of the figure has only their sequence."
-    return PaperFigure("marks", title, reading, Figure((chart,), 1), ComparisonTable(heads, rows, note))
+    return PaperFigure("marks", reading, Figure((chart,), 1), ComparisonTable(heads, rows, note))
 
 
 read_figures(PAPER, {**globals(), "maps_figure": maps_figure})

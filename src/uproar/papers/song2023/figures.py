@@ -12,7 +12,7 @@ from uproar.papers.evidence import without_options
 from uproar.papers.measures import ROAR
 from uproar.papers.song2023.measures import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
 from uproar.report.figures import HUES, Chart, Figure, HeatMap, Series, Style, least_squares, share_limits, styles
-from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
+from uproar.report.formatting import LEVEL, NOTHING, listed, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
@@ -26,7 +26,6 @@ from uproar.report.paper_figures import (
 )
 from uproar.report.study_figures import x_label
 from uproar.statistics.design import BASELINE
-from uproar.wording import series
 
 PAPER = "song2023"
 ROAD, FILTERS = "road", ("max", "gaussian")
@@ -64,19 +63,12 @@ def blocks(source: FigureSource) -> PaperFigure:
             ("blocks, here", lambda t: _reached(source, block, t)),
         )
     ]
-    t = max(t for t in here[BASELINE] if t in here[block])
-    gap = source.evidence.area(ROAR, block, BASELINE, at=t).interval  # the number of the claim
-    verdict = "it cannot be told whether random blocks cost more accuracy than as many random pixels"
-    if gap.side:
-        size, side = points(gap.value, signed=False), "more" if gap.side > 0 else "less"
-        verdict = f"random blocks cost {size} accuracy points {side} than as many random pixels"
-    title = f"With {percent(t, 0)} removed, {verdict}"
     reading = (
         "Both know nothing of the network; the shape of the hole alone differs. "
         f"Bands: {LEVEL} interval over replicates."
     )
     heads = ("accuracy after retraining", *(f"{percent(t, 0)} removed" for t in rates))
-    return PaperFigure("blocks", title, reading, Figure(charts, 2), ComparisonTable(heads, tuple(rows), BRACKETS))
+    return PaperFigure("blocks", reading, Figure(charts, 2), ComparisonTable(heads, tuple(rows), BRACKETS))
 
 
 def _of(curve: dict[float, float]) -> Callable[[float], str]:
@@ -107,26 +99,17 @@ def differences(source: FigureSource, under: str) -> PaperFigure:
     rates, rows = [t for t in there if t in RATES] or there[:3], _filtered(names)
     if not rows or not rates:
         raise NotApplicable(f"no estimator has a filtered form under {under.upper()}")
-    tables, changes = [], {how: list[float]() for how in FILTERS}
+    tables = []
     for t in rates:
         gaps = [[reached.get((f"{how}({n})", t), math.nan) - reached[n, t] for how in FILTERS] for n in rows]
         values = tuple((math.nan, *row) for row in gaps)
         words = tuple((f"{100 * reached[n, t]:.1f}", *map(points, row)) for n, row in zip(rows, gaps, strict=True))
         tables.append(HeatMap(f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), values, words, "changes"))
-        for name, row in zip(rows, gaps, strict=True):
-            for how, gap in zip(FILTERS, row, strict=True):
-                changes[how] += [gap] if known(gap) and "grad_cam" not in name else []
-    parts = [
-        f"in {sum(gap < 0 for gap in gaps)} of {len(gaps)} cases with the {how} filter"
-        for how, gaps in changes.items()
-        if gaps
-    ]
-    title = f"Mean accuracy under {under.upper()} is lower with filtered maps {series(parts)}, Grad-CAM apart"
     reading = (
         "Accuracy in percent without a filter, and what a filter adds, in points. Magenta: less accuracy, which the "
         "benchmark counts as a better explanation; cyan: more."
     )
-    return PaperFigure(f"{under}-differences", title, reading, Figure(tuple(tables)))
+    return PaperFigure(f"{under}-differences", reading, Figure(tuple(tables)))
 
 
 def _under_roar(source: FigureSource) -> Reached:
@@ -160,7 +143,7 @@ def trajectories(source: FigureSource, of: Of) -> PaperFigure:
         with contextlib.suppress(NotApplicable):
             variation[t] = variation_by_name(source.evidence, of, t)
     names = source.evidence.available(next(iter(variation.values()), {}), ROAR)
-    charts, both, steps = [], 0, 0
+    charts = []
     for name in _filtered(names):
         reached: dict[str, list[tuple[float, float]]] = {}
         for kind, form in _forms(name).items():
@@ -171,22 +154,15 @@ def trajectories(source: FigureSource, of: Of) -> PaperFigure:
         for kind, path in reached.items():
             x, y = zip(*path, strict=True)
             lines.append(Series(kind, STYLES[kind], x, y, names=tuple(percent(t, 0) for t in variation)))
-            if kind != "plain" and "grad_cam" not in name:
-                moves = [(x1 - x0, y1 - y0) for (x0, y0), (x1, y1) in zip(reached["plain"], path, strict=True)]
-                both, steps = both + sum(dx < 0 and dy < 0 for dx, dy in moves), steps + len(moves)
         axes, limits = (f"total variation of {of}", "test accuracy"), share_limits(lines, None)
         charts.append(Chart(source.label(name, ROAR), tuple(lines), *axes, limits, percent=(False, True), named=True))
     if not charts:
         raise NotApplicable(f"no estimator has the total variation of {of} plain and filtered, and ROAR")
-    title = (
-        f"From plain to filtered maps, total variation of {of} and accuracy both fall in {both} of {steps} cases, "
-        "Grad-CAM apart"
-    )
     reading = (
         f"A plot per estimator, a line per filter, a point per rate: {listed([percent(t, 0) for t in variation])} "
         "removed, from top to bottom where accuracy falls. The paper saw filtered lines further left and lower."
     )
-    return PaperFigure(f"trajectories-{of}", title, reading, Figure(tuple(charts), 3))
+    return PaperFigure(f"trajectories-{of}", reading, Figure(tuple(charts), 3))
 
 
 STYLES = {
@@ -210,20 +186,15 @@ def scatter(source: FigureSource, squared: bool, of: Of, published: str) -> Pape
     lines = variation_lines(source.evidence, squared, of)
     if not lines:
         raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
-    effects = sorted(line.r2.interval.value for line in lines.values())
-    ends = dict.fromkeys(f"{v:.2f}".replace("-", "−") for v in (effects[0], effects[-1]))
-    title = (
-        f"A line over the total variation of {kind} has R² {' to '.join(ends)} for accuracy under ROAR; published: "
-        f"{published}"
-    )
     apart = list(dict.fromkeys(n for line in lines.values() for n in line.excluded))
     reading = (
         "One point per unfiltered estimator, and the line of least squares. Left is smoother, down is better under "
-        f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
+        f"ROAR. R² published: {published}."
+        f"{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
     )
     charts = tuple(_cloud(source, t, line, of) for t, line in lines.items())
     name = f"variation-{of}-squared" if squared else f"variation-{of}"
-    return PaperFigure(name, title, reading, Figure(charts, 3))
+    return PaperFigure(name, reading, Figure(charts, 3))
 
 
 def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
@@ -248,9 +219,8 @@ def processed_maps(source: FigureSource) -> PaperFigure:
     """The map of the input gradient plain, max-filtered and Gaussian-filtered."""
     base = next(iter(source.evidence.available(("sq(grad)", "grad"))), "grad")
     plot = map_pictures(source, {form: kind for kind, form in _forms(base).items()})
-    title = f"The map of {source.label(base)} before and after filters that know nothing of the network"
     reading = "Rows: test images; columns: the image, its map, and the map after a filter. Red counts for the class."
-    return PaperFigure("processed-maps", title, reading, Figure((plot,), 1))
+    return PaperFigure("processed-maps", reading, Figure((plot,), 1))
 
 
 def random_masks(source: FigureSource) -> PaperFigure:
@@ -260,8 +230,7 @@ def random_masks(source: FigureSource) -> PaperFigure:
         raise NotApplicable("the study has no random blocks")
     names = {BASELINE: "PixelRandom", source.label(block, ROAR): "BlockRandom"}
     figure = changed_images(source, ROAR, names, "estimators")
-    title = "Random pixels leave the outline of an image, a random block takes part of it away"
-    return PaperFigure("random-masks", title, figure.reading, figure)
+    return PaperFigure("random-masks", figure.reading, figure)
 
 
 read_figures(PAPER, globals())

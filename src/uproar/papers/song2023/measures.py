@@ -10,17 +10,19 @@ import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from uproar.audits.blur import SQUARES
+from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.papers.evidence import ClaimEvidence, without_options
+from uproar.papers.evidence import ClaimEvidence, measured, without_options
 from uproar.papers.measures import ROAR, Parts, measure, rates_of
 from uproar.results.claim_outcome import Measure, Missing, Range
+from uproar.statistics.correlation import line_interval
 from uproar.statistics.intervals import Interval
 
 # Song et al.: lines over total variation
@@ -63,7 +65,11 @@ def _line(evidence: ClaimEvidence, squared: bool, of: Of, baselines: bool, t: fl
     x = pd.Series({n: variation[n] for n in y}, dtype=float)
     excluded = [n for n in y if n in BLOCKS or not (baselines or read_chain(n).needs_model)]
     what = f"R² of accuracy over total variation of {of} at {t:g}"
-    r2 = evidence.line(what, x.drop(excluded), y, **claimed)
+    x_on = x.drop(excluded)
+    if len(x_on) < 5:
+        raise NotApplicable(f"{len(x_on)} estimators are too few for a line; use at least 5")
+    interval = line_interval(x_on.to_numpy(float), y[x_on.index].dropna().to_numpy(float))
+    r2 = replace(measured(what, interval, "replicates", claimed), alpha=evidence.results.comparison_alpha)
     return Line(dict(x), dict(y.mean()), r2, tuple(excluded))
 
 

@@ -15,7 +15,7 @@ from uproar.errors import NotApplicable
 from uproar.extend import read_beside
 from uproar.papers.claims import if_applicable, read_shared
 from uproar.papers.evidence import ClaimEvidence, read_higher, without_options
-from uproar.papers.measures import SETTINGS, metric_of, settings_of
+from uproar.papers.measures import metric_of
 from uproar.removal import FillContext, filled, ranks, removed_at
 from uproar.report.figures import Chart, Figure, HeatMap, PictureRow, Pictures, Series, Tile
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, number
@@ -28,6 +28,7 @@ from uproar.report.paper_figures import (
     read_figures,
 )
 from uproar.seeds import Draws
+from uproar.statistics.correlation import row_correlations
 
 PAPER = "vandersmissen2023"
 PUBLISHED = read_beside(__file__, "published.toml")
@@ -35,6 +36,9 @@ METHODS: dict[str, str] = PUBLISHED["methods"]
 """Our names of the methods, and the paper's."""
 SHARED = read_shared(__file__)
 SPARSE, COARSE = SHARED["sparse"], SHARED["coarse"]
+
+SETTINGS = {f"{fill} + {unit}": (unit, fill) for fill in ("mean", "blur", "uniform") for unit in ("pixel", "region")}
+"""Units and fills of insertion and deletion."""
 
 Metric = Callable[[ClaimEvidence], str]
 """Finds the study's name of a metric."""
@@ -78,19 +82,11 @@ def _named_means(source: FigureSource, metric: Metric, names: Sequence[str] = tu
 
 def scores(source: FigureSource) -> PaperFigure:
     """Insertion and deletion curves, and the other metrics as a table."""
-    charts, parts = _charts(source, METHODS), []
-    for kind, metric, better in CURVES:
-        areas = _means(source, metric(source.evidence), list(METHODS))
-        if not areas:
-            raise NotApplicable(f"{metric(source.evidence)} has no value of its estimators yet")
-        best = (min if better == "lower" else max)(areas, key=lambda n: areas[n])
-        parts.append(f"{kind}: {METHODS[best]} ({areas[best]:.2f})")
-    title = f"Best by {' and '.join(parts)}"
     reading = (
         f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "
         "interval. Dashed: a random map."
     )
-    return PaperFigure("curves", title, reading, Figure(charts, 2), _scores(source))
+    return PaperFigure("curves", reading, Figure(_charts(source, METHODS), 2), _scores(source))
 
 
 def _charts(source: FigureSource, names: Mapping[str, str]) -> tuple[Chart, ...]:
@@ -128,13 +124,6 @@ def blurred(source: FigureSource) -> PaperFigure:
         raise NotApplicable("the study has neither IG nor SmoothGrad both plain and blurred")
     names = {n: label for n, label in METHODS.items() if n not in pairs}
     names |= {blur: f"{METHODS[n]} (blurred)" for n, blur in pairs.items()}
-    moved = []
-    for kind, metric, _ in CURVES:
-        areas = _means(source, metric(source.evidence), [*pairs, *pairs.values()])
-        both = [(METHODS[n], areas[n], areas[b]) for n, b in pairs.items() if n in areas and b in areas]
-        moved += [f"{kind} of {' and '.join(f'{label} {a:.2f} to {b:.2f}' for label, a, b in both)}"] if both else []
-    if not moved:
-        raise NotApplicable("neither insertion nor deletion has values of maps plain and blurred")
     rows = []
     for name, published in PUBLISHED["blur"].items():
         both_names = (name, pairs.get(name, ""))
@@ -146,7 +135,7 @@ def blurred(source: FigureSource) -> PaperFigure:
     heads = ("", "published, plain", "published, blurred", "here, plain", "here, blurred")
     reading = f"As Figure 2, with the maps of IG and SmoothGrad blurred. Bands: {LEVEL} interval over images."
     figure, table = Figure(_charts(source, names), 2), ComparisonTable(heads, tuple(rows))
-    return PaperFigure("blurred", f"Blurring maps moves {'; '.join(moved)}", reading, figure, table)
+    return PaperFigure("blurred", reading, figure, table)
 
 
 # Figures A1, A2, A5 and A6
@@ -154,22 +143,17 @@ def blurred(source: FigureSource) -> PaperFigure:
 
 def settings(source: FigureSource, kind: str) -> PaperFigure:
     """Insertion or deletion by fill, pixels left and regions right."""
-    names = settings_of(source.evidence, kind)
+    found = {one: if_applicable(partial(KINDS[f"{kind} {one}"], source.evidence), "") for one in SETTINGS}
+    names = {setting: name for setting, name in found.items() if name}
     if len(names) < 2:
         raise NotApplicable(f"the study has {kind} in fewer than two settings")
-    order = sorted(names, key=lambda setting: [SETTINGS[s][1] for s in SETTINGS].index(SETTINGS[setting][1]))
-    charts = tuple(metric_chart(source, names[setting], setting, METHODS) for setting in order)
-    title = f"{kind.capitalize()} in {len(names)} settings"
-    if {"mean + pixel", "mean + region"} <= set(names):
-        pixel, region = (_means(source, names[f"mean + {unit}"], SPARSE) for unit in ("pixel", "region"))
-        moved = [f"{METHODS[n]} from {pixel[n]:.2f} to {region[n]:.2f}" for n in pixel if n in region]
-        title = f"{kind.capitalize()} by regions instead of pixels: {', '.join(moved)}"
+    charts = tuple(metric_chart(source, name, setting, METHODS) for setting, name in names.items())
     sparse, coarse = (", ".join(METHODS[n] for n in names) for names in (SPARSE, COARSE))
     reading = (
         f"Fill + unit removed or inserted. Probability of the class, mean over images, bands {LEVEL} interval. "
         f"Sparse maps: {sparse}; coarse: {coarse}."
     )
-    return PaperFigure(f"{kind}-settings", title, reading, Figure(charts, 2))
+    return PaperFigure(f"{kind}-settings", reading, Figure(charts, 2))
 
 
 # Tables: correlations of metrics over images
@@ -189,12 +173,12 @@ def correlations(source: FigureSource, name: str, table: str) -> PaperFigure:
     both = [pair for a, b in zip(here.values, published.values, strict=True) for pair in zip(a, b, strict=True)]
     finite = [(a, b) for a, b in both if known(a) and known(b)]
     same = sum((a < 0) == (b < 0) for a, b in finite)
-    title = f"{same} of {len(finite)} correlations have the published sign"
     reading = (
+        f"{same} of {len(finite)} correlations have the published sign. "
         "Spearman's correlation over images, every metric turned so that higher is better; with the pointing game the "
         "point-biserial one. Blue: the metrics agree; red: they contradict each other."
     )
-    return PaperFigure(name, title, reading, Figure((here, published)))
+    return PaperFigure(name, reading, Figure((here, published)))
 
 
 def _correlated(source: FigureSource, pair: str) -> dict[str, float]:
@@ -203,8 +187,13 @@ def _correlated(source: FigureSource, pair: str) -> dict[str, float]:
 
     def both() -> dict[str, float]:
         first, second = KINDS[a](source.evidence), KINDS[b](source.evidence)
-        each = source.evidence.correlations(first, second, binary="pointing" in (a, b))
-        return {without_options(n): v for n, v in each.items() if without_options(n) in METHODS}
+        names = [name for name in source.evidence.scored_by(first, second) if without_options(name) in METHODS]
+        each = [source.evidence.pairs(first, second, [name])[:, 0] for name in names]
+        ranked = "pointing" not in (a, b)
+        return {
+            without_options(name): float(np.nanmean(row_correlations(values[..., 0], values[..., 1], ranked)))
+            for name, values in zip(names, each, strict=True)
+        }
 
     return if_applicable(both, {})
 
@@ -224,13 +213,11 @@ def consistency(source: FigureSource, settings: Mapping[str, Sequence[str]]) -> 
             rows.append((f"{kind}: {a} and {b}", f"{np.mean(theirs):.3f}", _word(value, 3)))
         values = [[matrix.get((a, b), math.nan) for b in names] for a in names]
         tables.append(_cells(kind, list(names), list(names), values))
-    reached = [v for table in tables for row in table.values for v in row if known(v)]
-    if not reached:
+    if not any(known(value) for table in tables for row in table.values for value in row):
         raise NotApplicable("the study has neither insertion nor deletion in two settings")
-    title = f"Settings of one metric correlate by at least {_word(min(reached))} over images; published: at least 0.77"
     reading = "Spearman's correlation over images of two settings (fill + pixel or region), mean over methods."
     table = ComparisonTable(("settings", "published (ResNet-50, ImageNet)", "here"), tuple(rows))
-    return PaperFigure("consistency", title, reading, Figure(tuple(tables)), table)
+    return PaperFigure("consistency", reading, Figure(tuple(tables)), table)
 
 
 def _cells(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> HeatMap:
@@ -244,19 +231,16 @@ def _word(value: float, digits: int = 2) -> str:
 
 def drops(source: FigureSource) -> PaperFigure:
     """Average drop with the values of maps, and with maps made binary."""
-    rows, here = [], dict[str, dict[str, float]]()
+    rows, there = [], 0
     for kind, published in PUBLISHED["Table A2"].items():
         means = if_applicable(partial(_named_means, source, KINDS[kind]), dict[str, float]())
-        here |= {kind: means} if means else {}
+        there += bool(means)
         rows.append((f"{kind}, published", *(number(v, 4) for v in published)))
         rows.append((f"{kind}, here", *(number(100 * means[n], 3) if n in means else NOTHING for n in METHODS)))
-    if len(here) < 2:
+    if there < 2:
         raise NotApplicable("the study has not average drop with values and with binary maps")
-    values, binary = (here[kind] for kind in list(here)[:2])
-    less = sum(binary[n] < values[n] for n in binary if n in values)
-    title = f"Binary maps lower average drop for {less} of {len(binary)} methods"
     table = ComparisonTable(("average drop %", *METHODS.values()), tuple(rows))
-    return PaperFigure("drops", title, "Lower is better; 50 % and 75 %: the share of pixels set to 0.", table=table)
+    return PaperFigure("drops", "Lower is better; 50 % and 75 %: the share of pixels set to 0.", table=table)
 
 
 # Figure 3
@@ -273,13 +257,10 @@ def density(source: FigureSource) -> PaperFigure:
             lines.append(Series(METHODS[wanted], source.style(label), x.tolist(), gaussian_kde(pixels)(x).tolist()))
     if len(lines) < 2:
         raise NotApplicable("the study has not the maps of two of its methods")
-    zeros = {line.label: line.y[0] for line in lines}
-    sparse, coarse = (choose(zeros, key=lambda n: zeros[n]) for choose in (max, min))
-    title = f"Maps of {sparse} have most pixels near 0, those of {coarse} fewest"
     images = len(source.view.pictures)
     reading = f"Values of the maps of {images} test images, negative ones set to 0, each map scaled to [0, 1]."
     chart = Chart("", tuple(lines), "relevance", "density", percent=(False, False))
-    return PaperFigure("density", title, reading, Figure((chart,), 1))
+    return PaperFigure("density", reading, Figure((chart,), 1))
 
 
 # Figure A3
@@ -306,9 +287,8 @@ def fills(source: FigureSource, fraction: float) -> PaperFigure:
         )
         for i, picture in enumerate(pictures)
     ]
-    title = "What removed pixels become: the outline of the mask stays visible in all fills but the last"
     reading = f"Half of the pixels are gone, those that Grad-CAM ranks first; fraction {fraction:g}."
-    return PaperFigure("fills", title, reading, Figure((Pictures(tuple(changed), tuple(rows)),), 1))
+    return PaperFigure("fills", reading, Figure((Pictures(tuple(changed), tuple(rows)),), 1))
 
 
 def _tensor(image: np.ndarray) -> torch.Tensor:
