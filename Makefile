@@ -2,7 +2,6 @@
 # make demo   create the environment, compare methods on clothes, retrain on digits, say where the pages are
 # make test-fast   a part of the tests
 # make test   create the environment, check style, types and layers, run all tests
-# make shapes   tests of what works on arrays, with shapes and types checked in every call
 # make board   test all metrics on networks whose use of the input is known (about an hour on one core)
 # make docs   build the documentation site into build/docs, offline once its tools are installed
 # make wheel-test   build wheel and source distribution, install each in a fresh environment, run the smoke tests
@@ -13,7 +12,7 @@ BIN := $(VENV)/bin
 # one OpenMP thread per process: several processes share the cores
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test test-fast shapes check bench board docs notebooks wheel-test clean
+.PHONY: install demo test test-fast check bench board docs notebooks wheel-test clean
 
 install: $(VENV)/.demo
 
@@ -29,16 +28,17 @@ FAST := tests/removal tests/protocols tests/metrics tests/training tests/models 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(FAST)
 
+# what works on arrays: shapes and types are checked in every call, which makes these tests slower
+ARRAYS := tests/removal tests/metrics tests/training
+
 # types are checked beside the tests: mypy alone would leave a core idle for a minute
 test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -q -n 2 --dist worksteal; tests=$$?; wait $$types && exit $$tests
-
-# its checks make every test slower, so that they are made where shapes can go wrong
-shapes: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal --jaxtyping-packages=uproar,typecheck.checked tests/removal \
-	  tests/metrics tests/training
+	@$(BIN)/mypy & types=$$!; \
+	  $(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARRAYS:%=--ignore=%); tests=$$?; \
+	  $(BIN)/python -m pytest -q -n 2 --dist worksteal --jaxtyping-packages=uproar,typecheck.checked $(ARRAYS); \
+	  shapes=$$?; wait $$types && exit $$((tests + shapes))
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -65,7 +65,7 @@ def test_the_examples_of_a_page_run(tmp_path, page):
     file.write_text(examples(page))
     declared = declared_in(file)
     assert sorted(name for result in declared.values() for name in result) == names
-    results = run({**SMALL, "plugins": str(file), **changes}, store=tmp_path / "store", jobs=1)
+    results = run({**SMALL, "plugins": str(file), **changes}, store=f"memory://{tmp_path.name}", jobs=1)
     everything = [*results.cells.itertuples(), *results.scores.itertuples()]
     assert {(row.status, row.reason) for row in everything} == {("done", "")}
     assert len(results.findings) == len(changes.get("audits", ()))

@@ -89,7 +89,7 @@ EXITS = """
 )
 def test_an_exit_asked_for_by_a_plugin_fails_its_own_cells(here, changes, reasons):
     file = write(here / "leaves.py", EXITS)
-    results = run({**TINY, "plugins": file, **changes}, store=here / "store", jobs=1)
+    results = run({**TINY, "plugins": file, **changes}, store=f"memory://{here.name}", jobs=1)
     rows = [row for table in (results.cells, results.scores) for row in table.itertuples()]
     assert {row.reason for row in rows if row.status == "failed"} == reasons
     assert "done" in set(results.cells["status"]) or "fill" in changes
@@ -263,9 +263,10 @@ def test_a_study_with_an_edited_helper_runs_again_in_one_session_and_in_workers(
         "seeds": 1,
         "recipe": {"epochs": 1},
     }
-    for jobs, value in ((1, 0.5), (2, 0.25), (1, 0.5)):
+    session = f"memory://{here.name}"
+    for store, jobs, value in ((session, 1, 0.5), (session, 1, 0.25), (here / "store", 2, 0.5)):
         write(here / "amount.py", f"VALUE = {value}")
-        results = run(study, store=here / "store", jobs=jobs)
+        results = run(study, store=store, jobs=jobs)
         assert set(results.cells["status"]) == {"done"}
         assert set(results.scores["value"]) == {value}
         assert [result.sentence for result in results.findings] == [f"It is, with {value}."]
@@ -337,14 +338,14 @@ def test_a_plugin_that_returns_something_else_fails_with_a_sentence(here):
         ({"fill": "odd_fill"}, "The fill odd_fill returned float for images"),
         ({"protocols": ["odd_protocol"]}, "The protocol odd_protocol returned"),
     ):
-        results = run({**TINY, "plugins": file, **changes}, store=here / "store", jobs=1)
+        results = run({**TINY, "plugins": file, **changes}, store=f"memory://{here.name}", jobs=1)
         assert results.cells["reason"].str.startswith(reason).any()
     for task, reason in (
         ("odd_task", "The task odd_task must return a uproar.Task, not dict."),
         ("sad_task", "The task sad_task cannot be loaded: odd.py, line 18: KeyError: 'no data'"),
     ):
         with pytest.raises(BadInput, match=reason):
-            run({**TINY, "plugins": file, "tasks": task}, store=here / "store", jobs=1)
+            run({**TINY, "plugins": file, "tasks": task}, store=f"memory://{here.name}", jobs=1)
 
 
 def test_of_two_files_that_declare_one_name_the_one_that_was_asked_for_last_counts(here):

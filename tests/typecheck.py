@@ -1,4 +1,4 @@
-"""How shapes and types are checked in `make shapes`: beartype, with int accepted for float."""
+"""How shapes and types are checked by `make test` where it tests what works on arrays: beartype, with int accepted for float."""
 
 from beartype import BeartypeConf, beartype
 

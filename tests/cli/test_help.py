@@ -31,7 +31,7 @@ def _command(line):
 
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
-def test_help_is_whole_at_80_columns(line, capsys, monkeypatch):
+def test_help_is_whole_at_80_columns_and_the_usual_options_fit_one_screen(line, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
     assert _exit_code([*line, "--help"]) == 0
@@ -40,6 +40,9 @@ def test_help_is_whole_at_80_columns(line, capsys, monkeypatch):
     rows = [row for row in shown.splitlines() if row.startswith("│")]
     assert not [row for row in rows if row.rstrip(" │").endswith("…") and "A,B,…" not in row]
     assert not re.search(r"<\w+(\[\w+\])?>", shown), "names of Python types"
+    usual, *advanced = re.split(r"\n╭─ Advanced", shown)
+    assert not line or len(usual.splitlines()) <= 24, "the usual options fit one screen"
+    assert not advanced or "╭─" not in advanced[0], "nothing comes after the advanced options"
 
 
 def test_there_are_twelve_commands_in_three_groups_and_choose_is_first(capsys):
@@ -47,16 +50,6 @@ def test_there_are_twelve_commands_in_three_groups_and_choose_is_first(capsys):
     assert _exit_code(["--help"]) == 0
     groups = re.findall(r"╭─ ([A-Z][a-z ]+) ─", capsys.readouterr().out)
     assert groups == ["Options", "Ask about a network", "Run a study", "Extend and keep"]
-
-
-@pytest.mark.parametrize("line", [line for line in LINES if line], ids=" ".join)
-def test_the_usual_options_fit_one_screen_and_the_others_come_after(line, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
-    assert _exit_code([*line, "--help"]) == 0
-    usual, *advanced = re.split(r"\n╭─ Advanced", capsys.readouterr().out)
-    assert len(usual.splitlines()) <= 24
-    assert not advanced or "╭─" not in advanced[0], "nothing comes after the advanced options"
 
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)

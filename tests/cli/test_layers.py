@@ -20,11 +20,6 @@ def test_layers_of_a_transformer_are_listed_and_the_default_marked(capsys):
     assert "4 × 4" in line
 
 
-def test_an_unknown_model_is_refused_in_one_sentence(capsys):
-    assert _exit_code(["explain", "--layers", "--model", "vit-smal"]) == 2
-    assert "Did you mean 'vit-small'" in capsys.readouterr().err
-
-
 def test_layers_of_a_cnn_have_the_defaults_of_every_family():
     model = make(ModelSpec.of("cnn-small(width=4)"), 0, (3, 16, 16), 3, torch.zeros(3), torch.ones(3)).eval()
     candidates, refusals = layer_candidates(model, torch.rand(2, 3, 16, 16))

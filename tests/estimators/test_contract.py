@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 
 import pytest
 import torch
@@ -57,36 +56,16 @@ def maps(model, task, name, rows=slice(0, 6), **options):
         pytest.skip(str(reason))
 
 
-@pytest.fixture(scope="module")
-def whole(model, task):
-    """`whole(name)`: the maps of six images at once, computed when they are first asked for."""
-    return functools.cache(lambda name: maps(model, task, name, batch_size=512))
-
-
 @pytest.mark.parametrize("name", MAPS + WRAPPED)
-def test_a_map_is_finite_and_has_the_images_rows_and_columns(name, whole):
-    a = whole(name)
-    assert a.shape in ((6, 3, 16, 16), (6, 1, 16, 16))
+def test_a_map_is_finite_and_depends_neither_on_the_batch_nor_on_the_global_generator(name, model, task):
+    a = maps(model, task, name, batch_size=512)
+    assert a.shape in ((6, 3, 16, 16), (6, 1, 16, 16)) and a.dtype == torch.float32
     assert torch.isfinite(a).all()
-    assert a.dtype == torch.float32
-
-
-@pytest.mark.parametrize("name", MAPS + WRAPPED)
-def test_a_map_depends_neither_on_the_batch_nor_on_the_samples_around_it(name, whole, model, task):
-    a = whole(name)
-    assert alike(a, maps(model, task, name, batch_size=4))
-    assert alike(a[3:], maps(model, task, name, slice(3, 6), batch_size=1))
-
-
-@pytest.mark.parametrize("name", MAPS + WRAPPED)
-def test_the_same_seed_gives_the_same_map_and_the_global_generator_is_left_alone(name, whole, model, task):
-    a = whole(name)
-    before = torch.random.get_rng_state()
     torch.rand(3)
     drawn = torch.random.get_rng_state()
-    assert alike(a[:2], maps(model, task, name, slice(0, 2)))
+    assert alike(a, maps(model, task, name, batch_size=4))
+    assert alike(a[3:], maps(model, task, name, slice(3, 6), batch_size=1))
     assert torch.equal(drawn, torch.random.get_rng_state())
-    torch.random.set_rng_state(before)
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -110,24 +89,13 @@ def test_the_model_and_the_images_come_back_as_they_were(name, model, task):
 
 
 @pytest.mark.parametrize("name", MAPS)
-def test_a_map_responds_to_the_model_unless_it_says_it_does_not(name, model, task):
-    entry = estimators[name.partition("(")[0]]
-    other = build(ModelSpec.of("cnn-small(width=8)"), task, 99)
-    target = task.test.labels[:4]
-    a, b = (maps(m, task, name, slice(0, 4), target=target) for m in (model, other))
-    assert torch.equal(a, b) == (not entry.facts["model"])
-
-
-def asks_for_a_class(name):
+def test_a_map_responds_to_the_model_and_to_the_class_unless_it_says_that_it_does_not(name, model, task):
     facts = estimators[name.partition("(")[0]].facts
-    return facts["model"] and facts["by_class"]
-
-
-@pytest.mark.parametrize("name", [n for n in MAPS if asks_for_a_class(n)])
-def test_a_map_is_of_the_class_asked_for(name, model, task):
-    a = maps(model, task, name, slice(0, 4), target=0)
-    b = maps(model, task, name, slice(0, 4), target=1)
-    assert not torch.equal(a, b)
+    other = build(ModelSpec.of("cnn-small(width=8)"), task, 99)
+    a, b = (maps(m, task, name, slice(0, 4), target=0) for m in (model, other))
+    assert torch.equal(a, b) == (not facts["model"])
+    if facts["model"] and facts["by_class"]:
+        assert not torch.equal(a, maps(model, task, name, slice(0, 4), target=1))
 
 
 @pytest.mark.parametrize("entry", estimators.values(), ids=list(estimators))

@@ -36,10 +36,10 @@ def test_a_map_of_a_chain_of_layers_does_not_depend_on_the_batch(name):
     assert same_for_any_batch(name, small(cnn_small, shape, width=8), shape)
 
 
-@pytest.mark.parametrize("name", [*DECOMPOSED, *CAMS, *TRAINED])
-@pytest.mark.parametrize("shape", [(3, 13, 11), (1, 8, 8)], ids=str)
-def test_a_map_of_a_residual_network_does_not_depend_on_the_batch(name, shape):
+@pytest.mark.parametrize("name", [*DECOMPOSED, *CAMS])
+def test_a_map_of_a_residual_network_does_not_depend_on_the_batch(name):
     torch.manual_seed(1)
+    shape = (3, 13, 11)
     assert same_for_any_batch(name, small(resnet_small, shape, width=4), shape)
 
 

@@ -327,7 +327,7 @@ def test_a_metric_of_ones_own_comes_from_a_file(tmp_path):
         "recipe": {"epochs": 1},
         "plugins": [str(tmp_path / "mine.py")],
     }
-    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    results = uproar.run(study, store=f"memory://{tmp_path.name}", jobs=1)
     value = results.scores.set_index("estimator")["value"]
     assert value["oracle"] >= 0.6 > value["random"]
 

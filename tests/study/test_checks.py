@@ -92,7 +92,7 @@ def test_a_method_that_never_asks_the_network_is_flagged_and_a_check_that_fails_
     plugin = tmp_path / "edges.py"
     plugin.write_text(EDGES)
     study = study_with(estimators=["grad", "edges", "cannot"], plugins=[str(plugin)])
-    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    results = uproar.run(study, store=f"memory://{tmp_path.name}", jobs=1)
     answer = results.answer
     assert [flag.kind for flag in answer.flags["edges"]] == ["fails sanity"]
     assert "grad" not in answer.flags

@@ -390,7 +390,7 @@ def test_the_evaluator_of_the_network_finds_what_the_network_sees_and_that_of_th
         recipe={"epochs": 20, "batch": 32},
         checks=[],
     )
-    evaluators = uproar.run(study, store=tmp_path / "store", jobs=1).views[0].evaluators
+    evaluators = uproar.run(study, store=f"memory://{tmp_path.name}", jobs=1).views[0].evaluators
     label, answer = (evaluators[target].table.set_index("estimator")["score"] for target in ("label", "answer"))
     assert answer["mark"] > answer["shape"] + 0.1, answer
     assert label["shape"] > label["mark"] + 0.1, label

@@ -68,7 +68,7 @@ def test_a_lost_copy_is_made_again_and_judges_the_same(study, done, tmp_path):
     copy = stored(reading.setting.fine_tuned(tuning, 0), reading.store).arrays
     base = base_network(reading).state_dict()
     assert any(not torch.equal(torch.from_numpy(copy[name].copy()), value) for name, value in base.items())
-    run_study(study, tmp_path, jobs=2)
+    run_study(study, tmp_path, jobs=1)
     again = values(study, tmp_path)
     np.testing.assert_array_equal(again[first.index].to_numpy(), first.to_numpy())
     other = reading_of(study, tmp_path)

@@ -22,9 +22,9 @@ def scaled_input(model, x, target, state):
 def test_what_estimators_prepare_for_a_network_is_needed(small, tmp_path, estimator):
     (tmp_path / "own.py").write_text(PLUGIN)
     changes = {"estimators": ["random", estimator], "protocols": ["roar:no-retrain"], "fractions": [0.2], "seeds": 1}
-    study = small(plugins=[str(tmp_path / "own.py")], **changes)
-    run_study(study, tmp_path / "store", jobs=1)
-    states = list(Store(tmp_path / "store").keys("state"))
+    study, store = small(plugins=[str(tmp_path / "own.py")], **changes), f"memory://{tmp_path.name}"
+    run_study(study, store, jobs=1)
+    states = list(Store(store).keys("state"))
     assert states
     needs = required_results(study)
     assert all(("state", key) in needs for key in states)
