@@ -1,7 +1,6 @@
-"""Every estimator: cost against Captum's, memory, hits on pixels that are known to count, and a gallery of maps.
+"""Every estimator: cost against Captum's, memory, and a gallery of maps.
 
     python benchmarks/estimators.py                                        a few minutes
-    python benchmarks/estimators.py --planted                              how often each estimator finds pixels that are known to count
     python benchmarks/estimators.py --gallery docs/images/estimators.png   the picture of the page on estimators
 
 *Time.* `resnet-small` on 16 images of 32×32×3, one thread, best of several runs; ours and Captum's take turns, so that
@@ -40,7 +39,7 @@ from torch import Tensor, nn
 
 import uproar
 from uproar.data import Task
-from uproar.errors import NotApplicable, UproarError
+from uproar.errors import NotApplicable
 from uproar.estimators import Context, estimators, prepare_states, raw_maps, read_chain
 from uproar.estimators.chain import Chain
 from uproar.models import ModelSpec, borrowed, build
@@ -63,7 +62,6 @@ FEW = {  # the most memory is needed in every step: few steps show it
     "input_iba": "input_iba(epochs=1, steps=2, feature_steps=2, pool=64)",
     "tame": "tame(epochs=1)",
 }
-CHAINS = ("abs(grad)", "sg(grad)", "sg_sq(grad)", "var(grad)", "gaussian(grad)", "gaussian(abs(grad))")
 
 
 def names() -> list[str]:
@@ -286,51 +284,6 @@ def _resident(what: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
 
 
-# ---- known pixels
-
-
-def hits_and_areas(maps: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
-    """For each image, whether the largest value lies on the pixels that count, and the area under the ROC curve.
-
-    Ties count as if broken at random: a constant map hits with the share of pixels that count, and has area ½.
-    """
-    a, true = maps.flatten(1).double(), truth.flatten(1)
-    top = a == a.amax(1, keepdim=True)
-    hit = (top & true).sum(1) / top.sum(1)
-    area = []
-    for values, important in zip(a, true, strict=True):
-        yes, no = values[important][:, None], values[~important][None]
-        area.append(((yes > no).double() + 0.5 * (yes == no)).mean())
-    return hit.double(), torch.stack(area)
-
-
-def report_planted(seeds: int, n: int, only: Sequence[str]) -> None:
-    """The table of docs/estimator-hits.md."""
-    data, networks = f"planted(train=2048, test={n})", ("cnn-small", "resnet-small")
-    cases = {net: [Case(data, net, epochs=12, seed=s) for s in range(seeds)] for net in networks}
-    for net, several in cases.items():
-        right = [
-            float((uproar.predict(c.model, c.images(n)).argmax(1) == c.labels(n)).double().mean()) for c in several
-        ]
-        print(f"{net}: accuracy {', '.join(f'{value:.3f}' for value in right)}")
-    print("\n| | " + " | ".join(f"{net}: hits | area" for net in networks) + " |")
-    print("|---|" + "---|" * 2 * len(networks))
-    for name in [*names(), *CHAINS]:
-        if not only or name in only:
-            cells = [_found(several, name, n) for several in cases.values()]
-            print(f"| `{name}` | " + " | ".join(cells) + " |", flush=True)
-
-
-def _found(cases: Sequence[Case], name: str, n: int) -> str:
-    try:
-        result = [hits_and_areas(c.maps(read_chain(name), n), c.task.test.masks[:n]) for c in cases]
-    except UproarError as reason:
-        return f"{reason} |"
-    each = torch.tensor([[float(hit.mean()), float(area.mean())] for hit, area in result])
-    spread = each.std(0) if len(each) > 1 else torch.zeros(2)
-    return " | ".join(f"{m:.2f} ± {s:.2f}" for m, s in zip(each.mean(0), spread, strict=True))
-
-
 # ---- gallery
 
 
@@ -368,17 +321,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="names of some estimators")
     parser.add_argument("--time", action="store_true", help="time alone")
     parser.add_argument("--memory", action="store_true", help="memory alone")
-    parser.add_argument("--planted", action="store_true")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--images", type=int, default=128)
     parser.add_argument("--gallery")
     given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # Captum's, about hooks and copies
     if given.gallery:
         write_gallery(given.gallery)
-    elif given.planted:
-        report_planted(given.seeds, given.images, given.only)
     else:
         if not given.memory:
             report_time(given.repeats, given.only)
