@@ -25,7 +25,7 @@ from uproar.estimators import read_chain
 from uproar.metrics.registry import read_metric
 from uproar.models.weights import read_weights
 from uproar.report.content import flat_facts
-from uproar.report.markdown import StudyText, facts_of
+from uproar.report.markdown import facts_of
 from uproar.study.record import earlier_facts, read_run, write_run
 from uproar.study.sessions import run_in
 from uproar.study.spec import Study, shipped_studies, study_of
@@ -205,7 +205,7 @@ def _reported(folder: Path, study: Study | None = None) -> object:
     record, place, facts = read_run(folder, trust=True)
     earlier_facts(folder)
     results = run_in(folder, study or record, place, facts)
-    return flat_facts(results.provenance), facts_of(results, StudyText("", ""))
+    return flat_facts(results.provenance), facts_of(results)
 
 
 def _records(folder: Path) -> Reader:

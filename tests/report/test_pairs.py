@@ -8,7 +8,6 @@ import pytest
 
 from uproar.report import write_report, write_results
 from uproar.report.chapters import chapters_of
-from uproar.report.markdown import StudyText
 from uproar.results.quality import NetworkQuality, Prediction
 
 
@@ -63,5 +62,5 @@ def test_the_network_and_what_it_predicts_stand_on_the_page(plain_case, tmp_path
     shown = write_report(results, tmp_path).read_text("utf-8")
     assert "right on 30 % of 100 images" in shown and "Weak network." in shown
     assert "predicted 8 (61\u00a0%)" in shown
-    page = write_results(results, StudyText("A study.", ""), tmp_path)
+    page = write_results(results, tmp_path, "A study.")
     assert "right on 30 % of 100 images" in page.read_text("utf-8")

@@ -21,7 +21,6 @@ from uproar.report import write_latex, write_report, write_results
 from uproar.report.chapters import chapters_of
 from uproar.report.drawing import draw
 from uproar.report.formatting import with_interval
-from uproar.report.markdown import StudyText
 from uproar.report.page import page_of
 from uproar.report.tables import table_files
 from uproar.results.evaluator import EvaluatorBits
@@ -169,7 +168,7 @@ def test_page_markdown_latex_and_csv_tell_the_same_numbers(written, plain_case, 
     assert {*verdicts["verdict"]} >= {"better than random", "not significantly different (5 replicates)", "baseline"}
     shown = {
         "page": Reader(written.read_text()).text,
-        "markdown": write_results(plain_case, StudyText("", ""), tmp_path).read_text().replace("\\", ""),
+        "markdown": write_results(plain_case, tmp_path).read_text().replace("\\", ""),
         "latex": (write_latex(plain_case, tmp_path).parent / "tables/methods.tex").read_text(),
     }
     shown["latex"] = shown["latex"].replace("$-$", "−")

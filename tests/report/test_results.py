@@ -12,10 +12,9 @@ import pytest
 
 from uproar.papers.claims import judge
 from uproar.report import write_results
-from uproar.report.markdown import StudyText
 from uproar.results.finding import Finding, Plot
 
-TOLD = StudyText("A study made by hand.", '# A study made by hand.\n\nclaims = ["hooker2019"]\n')
+TOLD = ("A study made by hand.", '# A study made by hand.\n\nclaims = ["hooker2019"]\n')
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def cells(page: str, name: str) -> list[str]:
 
 
 def test_a_page_has_the_file_the_claims_and_the_figures(run, tmp_path):
-    path = write_results(run, TOLD, tmp_path)
+    path = write_results(run, tmp_path, *TOLD)
     page = path.read_text()
     assert path == tmp_path / "mine-laptop.md"
     assert "| wall time | 1 min 05 s |" in page
@@ -91,7 +90,7 @@ def test_audits_are_on_the_page_with_their_figures(run, tmp_path):
         task=task,
         model=model,
     )
-    page = write_results(replace(run, findings=(finding,)), TOLD, tmp_path).read_text()
+    page = write_results(replace(run, findings=(finding,)), tmp_path, *TOLD).read_text()
     assert "| Whose | Whose? | misleads here | They come again. |" in page
     (link,) = re.findall(r"!\[Grad hands its answers on\]\(([^)]+)\)", page)
     assert b"<svg" in (tmp_path / link).read_bytes() and "Higher: more of them." in page
@@ -99,26 +98,15 @@ def test_audits_are_on_the_page_with_their_figures(run, tmp_path):
 
 def test_the_same_run_gives_the_same_bytes(run, tmp_path):
     def written(folder: Path) -> dict[str, bytes]:
-        write_results(run, TOLD, folder)
+        write_results(run, folder, *TOLD)
         files = (p for p in folder.rglob("*") if p.is_file())
         return {str(p.relative_to(folder)): p.read_bytes() for p in files}
 
     assert written(tmp_path / "a") == written(tmp_path / "b")
 
 
-def test_what_only_an_earlier_page_linked_to_is_removed(run, tmp_path):
-    """A figure that is no longer drawn goes; files that somebody else put there stay."""
-    path = write_results(run, TOLD, tmp_path)
-    written = set((tmp_path / path.stem).iterdir())
-    for name in ("old.svg", "notes.txt"):
-        (tmp_path / path.stem / name).write_text("x")
-    path.write_text(f"{path.read_text()}\n![old]({path.stem}/old.svg) ![index](index.md)\n")
-    write_results(run, TOLD, tmp_path)
-    assert set((tmp_path / path.stem).iterdir()) == {*written, tmp_path / path.stem / "notes.txt"}
-
-
 def test_facts_are_read_by_programs(run, tmp_path):
-    write_results(run, TOLD, tmp_path)
+    write_results(run, tmp_path, *TOLD)
     facts = json.loads((tmp_path / "mine-laptop" / "facts.json").read_text())
     assert facts["cells"] == {"done": 60}
     assert (facts["replicates"], facts["estimators"], facts["test_images"]) == (5, 3, [100])

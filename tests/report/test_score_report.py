@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from uproar.report import write_report
-from uproar.report.chapters import score_chapter, score_images
+from uproar.report.chapters import chapters_of, score_images
 from uproar.report.drawing import draw
 from uproar.report.figures import styles
 from uproar.report.page import page_of
@@ -98,7 +98,7 @@ PLAIN = {"insertion": {"random": 0.3, "grad": 0.8, "ig": 0.5}, "deletion": {"ran
 def read(scores: Scores) -> Reader:
     """The page without its figures, which take longest to draw."""
     blank = collections.defaultdict(lambda: BLANK)
-    return Reader(page_of(scores, [score_chapter(scores)], blank, list(table_files(scores))))
+    return Reader(page_of(scores, chapters_of(scores), blank, list(table_files(scores))))
 
 
 def looks(scores: Scores) -> dict:
@@ -151,7 +151,7 @@ def test_names_never_become_markup():
         assert text in reader.text
     figure = metric_curves(scores, looks(scores))["insertion"]
     assert [s.label for s in figure.series] == HOSTILE
-    for drawn in (figure, score_chapter(scores).chart):
+    for drawn in (figure, chapters_of(scores)[0].chart):
         ET.fromstring(draw(drawn))
 
 
@@ -164,7 +164,7 @@ def test_what_is_not_known_is_a_dash_and_never_nan():
 
 
 def values_table(scores: Scores):
-    return score_chapter(scores).tables()["methods"]
+    return chapters_of(scores)[0].tables()["methods"]
 
 
 def test_a_metric_that_is_not_reliable_here_is_marked():

@@ -6,19 +6,10 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from uproar.paths import user_path
-from uproar.report.files import (
-    MissingLibraries,
-    missing_libraries,
-    remove_files,
-    require_libraries,
-    tables_only,
-    write_files,
-)
+from uproar.report.files import MissingLibraries, missing_libraries, require_libraries, tables_only, write_files
 
 if TYPE_CHECKING:
     from uproar.report.content import Chapter
-    from uproar.report.markdown import StudyText
     from uproar.results.scores import Scores
     from uproar.results.study import Results
 
@@ -41,7 +32,7 @@ def write_report(results: Results | Scores, folder: str | Path) -> Path:
     if missing := missing_libraries():
         warnings.warn(tables_only(missing), MissingLibraries, stacklevel=2)
         tables = table_files(results, parquet=False)
-        return write_files(tables, folder) / next(iter(tables))
+        return write_files(tables, folder) / next(iter(tables), "")
     from uproar.report.chapters import chapters_of
     from uproar.report.page import page_of
     from uproar.report.score_archive import archive_files
@@ -72,22 +63,18 @@ def write_latex(results: Results | Scores, folder: str | Path) -> Path:
     return write_files(latex_files(title_of(results), chapters, _drawn(chapters, "pdf")), folder) / MAIN
 
 
-def write_results(results: Results, study: StudyText, folder: str | Path) -> Path:
+def write_results(results: Results, folder: str | Path, summary: str = "", file: str = "") -> Path:
     """Write a run as a Markdown page with its figures and tables into a folder of results; the page's path.
 
-    What an earlier page of the run linked to and this one does not is removed.
+    `summary` says in a sentence what the study is, `file` is the text of the study file.
     """
     require_libraries("A Markdown page with figures")
     from uproar.report.chapters import chapters_of
-    from uproar.report.markdown import linked_files, result_files
+    from uproar.report.markdown import result_files
 
     chapters = chapters_of(results)
-    files = result_files(results, study, chapters, _drawn(chapters, "svg"))
-    page = user_path(folder) / next(name for name in files if name.endswith(".md"))
-    before = linked_files(page)
-    write_files(files, folder)
-    remove_files(before - files.keys(), folder)
-    return page
+    files = result_files(results, summary, file, chapters, _drawn(chapters, "svg"))
+    return write_files(files, folder) / list(files)[-1]
 
 
 def _drawn(chapters: list[Chapter], kind: str) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ benchmarks  what retraining (ROAR, KAR) and audits say, and why it may contradic
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -40,7 +40,7 @@ from uproar.results.claim_outcome import tally
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.evidence import Evidence
 from uproar.results.finding import Finding
-from uproar.results.quality import Prediction
+from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
 from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
@@ -54,14 +54,17 @@ COSTS = {
     "passes": "passes per image",
     "milliseconds_per_image": "ms per image",
     "constant_maps": "constant maps",
-    "layers": "layers",
+    "layers": "looks at layer",
 }
 
 
 def chapters_of(results: Results | Scores) -> list[Chapter]:
     """One chapter per task and model of a study, or one for scores."""
     if isinstance(results, Scores):
-        return [score_chapter(results)]
+        measured = measured_by(results.answer, results.evaluators, results)
+        why = why_part(results.answer, measured, results.costs, {}, results, results.quality)
+        curves = metric_curves(results, styles(results.table["method"])).values()
+        return [_chapter(results.answer, results.quality, measured, why, score_images(results), curves)]
     by_name, several = estimator_styles(results), len(results.views) > 1
     return [
         study_chapter(view, by_name, f"{place}-{slug([view.task, view.model])}-" if several else "")
@@ -73,65 +76,56 @@ def study_chapter(view: StudyView, by_name: Styles, prefix: str = "") -> Chapter
     """The report of one task and model."""
     answer, scores = view.answer, view.metric_scores
     measured = measured_by(answer, view.evaluators, scores, view.verdicts, view.score_name)
-    images = _images(view)
-    curves = curve_figures(view, by_name)
-    curves += metric_curves(scores, by_name).values() if scores is not None else []
+    why = why_part(answer, measured, view.own(view.results.costs), _marks(view), scores, view.quality)
+    curves = [*curve_figures(view, by_name), *(metric_curves(scores, by_name).values() if scores is not None else ())]
     wall = view.results.provenance.get("wall", {}).get("seconds")
+    return _chapter(
+        *(answer, view.quality, measured, why, _images(view), curves, _benchmark_part(view, by_name)),
+        name=f"{view.task} · {view.model}",
+        prefix=prefix,
+        question=f"Which attribution method shows what `{view.model}` uses on `{view.task}`?",
+        basis=", ".join(text for text in (basis_of(answer), duration(wall) if wall else "") if text),
+        paper=tuple(part for part in (_exhibit_part(view, by_name), _claim_part(view)) if part is not None),
+    )
+
+
+def _chapter(
+    answer: Answer,
+    quality: NetworkQuality | None,
+    measured: Sequence[Measured],
+    why: Part | None,
+    images: Images | None,
+    curves: Collection[Figure],
+    benchmarks: Part | None = None,
+    **about: Any,
+) -> Chapter:
     parts = [
-        why_part(answer, measured, view.own(view.results.costs), _marks(view), scores, view.quality),
+        why,
         shortcut_part(answer),
-        map_part(images),
+        None if images is None else Part("Maps of single images", (images,), "maps"),
         Part("Curves: what is left as pixels go", tuple(curves), "curves") if curves else None,
-        _benchmark_part(view, by_name),
+        benchmarks,
     ]
     return Chapter(
-        f"{view.task} · {view.model}",
-        prefix,
-        f"Which attribution method shows what `{view.model}` uses on `{view.task}`?",
-        basis_of(answer, f", {duration(wall)}" if wall else ""),
         answer,
-        view.quality,
+        quality,
         deciding_chart(answer, measured),
         few_images(images, answer, measured),
         tuple(part for part in parts if part is not None),
-        tuple(part for part in (_exhibit_part(view, by_name), _claim_part(view)) if part is not None),
+        **{"basis": basis_of(answer), **about},
     )
 
 
-def score_chapter(scores: Scores) -> Chapter:
-    """The report of scores alone."""
-    answer, by_name, images = scores.answer, styles(scores.table["method"]), score_images(scores)
-    measured = measured_by(answer, scores.evaluators, scores)
-    curves = tuple(metric_curves(scores, by_name).values())
-    parts = [
-        why_part(answer, measured, scores.costs, {}, scores, scores.quality),
-        shortcut_part(answer),
-        map_part(images),
-        Part("Curves: what is left as pixels go", curves, "curves") if curves else None,
-    ]
-    return Chapter(
-        "",
-        "",
-        "Which attribution method shows what your network uses?",
-        basis_of(answer),
-        answer,
-        scores.quality,
-        deciding_chart(answer, measured),
-        few_images(images, answer, measured),
-        tuple(part for part in parts if part is not None),
-    )
-
-
-def basis_of(answer: Answer, after: str = "") -> str:
+def basis_of(answer: Answer) -> str:
     """How many methods and baselines were compared, on how many images and runs."""
     if not answer.metrics:
-        return after.removeprefix(", ")
+        return ""
     first = answer.metrics[0]
     baselines = len({name for metric in answer.metrics for name in metric.values if name in metric.baselines})
     counts = [counted(len(answer.methods), "method"), counted(baselines, "baseline")]
     counts += [counted(first.images, "image")] if first.images else []
     counts += [counted(first.replicates, "run")] if first.replicates > 1 else []
-    return ", ".join(counts) + after
+    return ", ".join(counts)
 
 
 # every method under every metric
@@ -236,7 +230,8 @@ def deciding_chart(answer: Answer, measured: Sequence[Measured]) -> Figure | Non
         forests.append(Forest(tuple(rows), limits, f"{one.unit}, 95 % CI", title, band=band))
     if not any(forest.rows for forest in forests):
         return None
-    grey = f"Grey: model-free baselines ({', '.join(baselines)})." if baselines else ""
+    grey = f"Grey band: model-free baselines ({', '.join(baselines)}). " if baselines else ""
+    grey += "Grey points: not significantly better than each of them." if baselines and answer.choice.qualified else ""
     title = f"How much each method finds, by {series([one.head for one in shown])}"
     return Figure(tuple(forests), len(forests), "deciding", title, grey)
 
@@ -348,11 +343,6 @@ def shortcut_part(answer: Answer) -> Part | None:
 # images
 
 
-def map_part(images: Images | None) -> Part | None:
-    """The browser of images."""
-    return None if images is None else Part("Maps of single images", (images,), "maps")
-
-
 def _browser(answer: Answer, names: Sequence[str], rows: Sequence[ImageRow]) -> Images:
     """Images with the recommended methods first, then the others, then baselines."""
     ranked = dict.fromkeys([*answer.recommended, *answer.methods, *names])
@@ -371,7 +361,11 @@ def few_images(images: Images | None, answer: Answer, measured: Sequence[Measure
     rejected = [name for name in reversed(answer.methods) if name not in answer.choice.qualified]
     wanted = [*answer.recommended[:1], *baseline[:1], *rejected[:1], *answer.methods]
     methods = tuple(dict.fromkeys(name for name in wanted if name in images.methods))[:3]
-    rows = [ImageRow(r.caption, r.pixels, {MAPS: r.tiles[MAPS]}, {}) for r in images.rows if MAPS in r.tiles]
+    rows = [
+        ImageRow(row.label if row.answer == "right" else row.caption, row.pixels, {MAPS: row.tiles[MAPS]}, {})
+        for row in images.rows
+        if MAPS in row.tiles
+    ]
     return Images(methods, tuple(rows[:most]), images.marks) if rows and methods else None
 
 

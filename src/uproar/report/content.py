@@ -17,6 +17,7 @@ from uproar.report.figures import Figure
 from uproar.report.formatting import NOTHING, clean, number
 from uproar.results.answer import Answer
 from uproar.results.quality import NetworkQuality
+from uproar.wording import setting_text
 
 ROWS = 200
 """Rows of a table on a page; the CSV files have all."""
@@ -105,14 +106,6 @@ class Part:
 class Chapter:
     """A task and model, or scores alone: the recommendation and everything behind it."""
 
-    name: str
-    """Task and model; empty for scores."""
-    prefix: str
-    """Before the names of its files; empty where there is one chapter."""
-    question: str
-    """What is asked, of which network and data."""
-    basis: str
-    """How many methods, baselines, images and runs."""
     answer: Answer
     quality: NetworkQuality | None
     chart: Figure | None
@@ -120,6 +113,13 @@ class Chapter:
     images: Images | None
     """A few images beside the chart: the recommended method, the best baseline and a rejected one."""
     parts: tuple[Part, ...]
+    basis: str
+    """How many methods, baselines, images and runs."""
+    question: str = "Which attribution method shows what your network uses?"
+    name: str = ""
+    """Task and model; empty for scores."""
+    prefix: str = ""
+    """Before the names of its files; empty where there is one chapter."""
     paper: tuple[Part, ...] = ()
     """Of a study of a paper: its claims and figures, with which the page begins."""
 
@@ -151,27 +151,18 @@ def _cell(value: Any) -> str:
     return number(float(value), 4).replace("-", "−") if isinstance(value, float) else clean(value)
 
 
-def facts_table(facts: Mapping[str, Any], caption: str) -> Table:
+def facts_table(facts: Mapping[str, Any], caption: str = "") -> Table:
     """Nested settings as a table of names and values, without those that are empty."""
-    rows = [(name, value) for name, value in flat_facts(facts) if value != NOTHING]
-    return Table(pd.DataFrame(rows, columns=["setting", "value"]), caption)
+    return Table(pd.DataFrame(flat_facts(facts), columns=["setting", "value"]), caption)
 
 
 def flat_facts(given: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
-    """Nested settings as a flat list of names and values."""
+    """Nested settings that are not empty as a flat list of names and values."""
     facts: list[tuple[str, str]] = []
     for name, value in given.items():
         label = f"{before}{clean(name)}"
         if isinstance(value, Mapping):
             facts += flat_facts(value, f"{label}: ")
-        else:
-            facts.append((label.replace("_", " "), _plain(value)))
+        elif value not in (None, "", (), []):
+            facts.append((label.replace("_", " "), clean(setting_text(value))))
     return facts
-
-
-def _plain(value: Any) -> str:
-    if value is None or value == "" or value == () or value == []:
-        return NOTHING
-    if isinstance(value, list | tuple):
-        return ", ".join(_plain(item) for item in value)
-    return _cell(value)

@@ -22,7 +22,6 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure as Sheet
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -155,41 +154,33 @@ def dark_colours() -> str:
 def _charts(figure: Figure) -> Sheet:
     """One large chart with its legend at the right, or small ones with one legend below."""
     charts, single = figure.charts, len(figure.plots) == 1
-    columns = 1 if single else min(figure.columns, len(charts))
-    rows, dense = -(-len(charts) // columns), columns > 3
-    wide, high = (6.6, 3.4) if single else (4.4, 3.0) if columns == 1 else (1.9, 1.6) if dense else (2.9, 2.3)
-    entries = {s.label: _entry(s, c) for c in charts for s in c.series if s.label}
+    columns = min(figure.columns, len(charts))
+    rows, wide, high = -(-len(charts) // columns), *((6.6, 3.4) if single else (2.9, 2.3))
+    entries = {
+        # a legend leaves out a name that begins with an underscore
+        s.label: Line2D([], [], **_line_style(s.style, c.kind == "lines"), label=f"\u200a{shortened(s.label)}")
+        for c in charts
+        for s in c.series
+        if s.label
+    }
     across = max(1, int(columns * wide / (0.5 + 0.075 * max(map(len, map(shortened, entries)), default=0))))
     below = 0 if single else 0.1 + 0.17 * -(-len(entries) // across)
     sheet = _sheet(columns * wide, rows * high + below)
     places = sheet.subplots(rows, columns, squeeze=False).ravel()
     for axes, chart in zip(places, charts, strict=False):
         _chart(axes, chart, small=not single)
-        axes.set_title("\n".join(wrap(chart.title, 18 if dense else 38)[:2]), fontsize=8 if dense else 9, loc="left")
-        if not dense:
-            axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+        axes.set_title("\n".join(wrap(chart.title, 38)[:2]), fontsize=9, loc="left")
+        axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
     for axes in places[len(charts) :]:
         axes.set_axis_off()
-    if dense:
-        sheet.supxlabel(charts[0].x_label, fontsize=9)
-        sheet.supylabel(charts[0].y_label, fontsize=9)
     if entries:
-        place: dict[str, Any] = {"loc": f"outside {'right' if single else 'upper' if dense else 'lower'} center"}
-        legend = sheet.legend(handles=list(entries.values()), ncols=1 if single else across, fontsize=8, **place)
-        _mark_legend(legend, list(entries))
+        place: dict[str, Any] = {"loc": f"outside {'right' if single else 'lower'} center", "fontsize": 8}
+        legend = sheet.legend(handles=[*entries.values()], ncols=1 if single else across, **place)
+        for label, handle, text in zip(entries, legend.legend_handles, legend.get_texts(), strict=True):
+            text.set_gid(_mark(legend=clean(label)))
+            if handle is not None:
+                handle.set_gid(_mark(legend=clean(label)))
     return sheet
-
-
-def _entry(series: Series, chart: Chart) -> Line2D:
-    """An entry of the legend, which would leave out a name that starts with an underscore."""
-    return Line2D([], [], **_line_style(series.style, chart.kind == "lines"), label=f"\u200a{shortened(series.label)}")
-
-
-def _mark_legend(legend: Legend, labels: Sequence[str]) -> None:
-    for label, handle, text in zip(labels, legend.legend_handles, legend.get_texts(), strict=True):
-        for artist in (handle, text):
-            if artist is not None:
-                artist.set_gid(_mark(legend=clean(label)))
 
 
 def _line_style(style: Style, joined: bool = True) -> dict[str, Any]:

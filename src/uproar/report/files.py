@@ -5,7 +5,7 @@ Pages and figures need matplotlib and pyarrow beside the core, the extra `report
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -56,13 +56,3 @@ def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:
         except OSError as error:
             raise StoreError(f"Cannot write the report to {path}: {error.strerror or error}.") from None
     return place
-
-
-def remove_files(names: Iterable[str], folder: str | Path) -> None:
-    """Remove files of a folder that are there."""
-    for name in names:
-        path = user_path(folder) / name
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"Cannot remove {path}: {error.strerror or error}.") from None

@@ -70,10 +70,13 @@ def score(value: float | None) -> str:
 def with_interval(value: float | None, low: float | None, high: float | None, in_points: bool = False) -> str:
     """A number and its interval: a score, or a difference of accuracies in points.
 
-    >>> with_interval(0.5, 0.4, 0.6), with_interval(-0.01, -0.02, 0.0, True), with_interval(1.0, None, None)
-    ('0.500 [0.400, 0.600]', '−1.0 [−2.0, 0.0]', '1.000')
+    >>> with_interval(0.0004, -0.4, 0.6), with_interval(-0.01, -0.02, 0.0, True), with_interval(1.0, None, None)
+    ('0.000 [−0.400, 0.600]', '−1.0 [−2.0, 0.0]', '1.000')
     """
     shown = [points(v) if in_points else score(v) for v in (value, low, high)]
+    sizes = [abs(v) for v in (value, low, high) if v is not None and known(v)]
+    if not in_points and 0.01 <= max(sizes, default=0.0) < 100:  # all three with the same digits
+        shown = [score(None if v is None else round(v, 3)) for v in (value, low, high)]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]" if NOTHING not in shown else shown[0]
 
 

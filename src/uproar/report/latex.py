@@ -8,36 +8,21 @@ from uproar.report.content import Chapter, Table
 from uproar.report.formatting import clean
 
 MAIN = "report.tex"
-SIGNS = {
-    **{"−": "$-$", "–": "--", "…": r"\ldots{}", "±": r"$\pm$", "≈": r"$\approx$", "×": r"$\times$", "·": r"$\cdot$"},
-    **{
-        "↑": r"$\uparrow$",
-        "↓": r"$\downarrow$",
-        "→": r"$\rightarrow$",
-        "←": r"$\leftarrow$",
-        "✓": r"$\checkmark$",
-        "▲": r"$\blacktriangle$",
-    },
-    **{
-        "▲": r"$\blacktriangle$",
-        "\u00a0": "~",
-        "\u202f": r"\,",
-        "“": "``",
-        "”": "''",
-        "’": "'",
-        "²": "$^2$",
-        "µ": r"$\mu$",
-        "τ": r"$\tau$",
-    },
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "∞": r"$\infty$", "ℓ": r"$\ell$"},
+MATHS = {
+    **{"−": "-", "±": r"\pm", "≈": r"\approx", "×": r"\times", "·": r"\cdot", "²": "^2", "µ": r"\mu", "τ": r"\tau"},
+    **{"↑": r"\uparrow", "↓": r"\downarrow", "→": r"\rightarrow", "←": r"\leftarrow", "∞": r"\infty", "ℓ": r"\ell"},
+    **{"✓": r"\checkmark", "▲": r"\blacktriangle"},
 }
-"""Characters that LaTeX does not print as they are."""
+"""Characters that LaTeX prints in its mathematics."""
+TEXTS = {"–": "--", "…": r"\ldots{}", "\u00a0": "~", "\u202f": r"\,", "“": "``", "”": "''", "’": "'", '"': "''"}
+NAMED = {"<": "less", ">": "greater", "|": "bar", "\\": "backslash", "~": "asciitilde", "^": "asciicircum"}
 SPECIAL = {
+    **{letter: f"${sign}$" for letter, sign in MATHS.items()},
+    **{letter: rf"\text{name}{{}}" for letter, name in NAMED.items()},
     **{letter: rf"\{letter}" for letter in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", '"': "''"},
-    **SIGNS,
+    **TEXTS,
 }
-"""These and those that LaTeX would read as commands."""
+"""Characters that LaTeX does not print as they are, or would read as commands."""
 
 
 def escaped(words: object) -> str:

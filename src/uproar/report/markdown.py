@@ -8,38 +8,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from uproar.report.content import Block, Chapter, Images, Table, flat_facts
+from uproar.report.content import Block, Chapter, Images, Table, facts_table
 from uproar.report.figures import Figure
 from uproar.report.formatting import NOTHING, clean, slug
 from uproar.report.page import problems_of
-from uproar.report.tables import table_files
+from uproar.report.tables import LARGE, table_files
 from uproar.results.claim_outcome import tally
 from uproar.results.study import Results
 from uproar.wording import duration
 
-KEPT = (
-    *("claims.csv", "evaluator.csv", "evaluator_scores.csv"),
-    *("results.csv", "verdicts.csv", "comparisons.csv", "metric_values.csv", "audits.csv"),
-)
-"""The tables that are kept beside a page, verdicts and pairs with the cells they follow from; values per image, which
-are larger, are in the folder of the run."""
 FACTS = "facts.json"
-
-
-@dataclass(frozen=True)
-class StudyText:
-    """What a page says of a run beside its results."""
-
-    summary: str
-    """The study in a sentence or two."""
-    file: str
-    """The text of the study file; empty where there was none."""
 
 
 def text(words: object) -> str:
@@ -63,38 +46,41 @@ def code(name: object) -> str:
     return f"`{typed}`" if typed else NOTHING
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; heads that start with > are of numbers and stand at the right. Cells are Markdown already.
+def table(block: Table) -> str:
+    """A table; numbers stand at the right.
 
-    >>> print(table(["name", ">n"], [["a", "1"]]))
+    >>> print(table(Table(pd.DataFrame({"name": ["a"], "n": ["1"]}))))
     | name | n |
     |---|--:|
     | a | 1 |
     """
-    marks = ["--:" if head.startswith(">") else "---" for head in heads]
-    lines = [[head.removeprefix(">") for head in heads], *rows]
-    shown = ["| " + " | ".join(line) + " |" for line in lines]
+    frame = block.frame
+    marks = ["--:" if block.numeric(place) else "---" for place in range(len(frame.columns))]
+    shown = ["| " + " | ".join(map(text, line)) + " |" for line in (frame.columns, *frame.itertuples(index=False))]
     return "\n".join([shown[0], "|" + "|".join(marks) + "|", *shown[1:]])
 
 
 def result_files(
-    results: Results, study: StudyText, chapters: Sequence[Chapter], figures: Mapping[str, bytes]
+    results: Results, summary: str, file: str, chapters: Sequence[Chapter], figures: Mapping[str, bytes]
 ) -> dict[str, bytes]:
-    """The page and everything it links to, by place in the folder of results; the page comes last."""
+    """The page and everything it links to, by place in the folder of results; the page comes last.
+
+    `summary` says in a sentence what the study is, `file` is the text of the study file.
+    """
     name = slug([str(results.study.get("name", "study"))])
-    tables = table_files(results)
-    files = {f"{name}/{kept}": tables[kept] for kept in KEPT if kept in tables}
-    facts = facts_of(results, study)
+    tables = {csv: rows for csv, rows in table_files(results).items() if csv.partition(".")[0] not in LARGE}
+    files = {f"{name}/{csv}": rows for csv, rows in tables.items() if "/" not in csv}
+    facts = facts_of(results)
     files[f"{name}/{FACTS}"] = (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
     links = ", ".join(f"[{file.partition('/')[2]}]({file})" for file in sorted(files))
-    lines = [f"# {text(facts['study'])}", text(study.summary)]
+    lines = [f"# {text(facts['study'])}", text(summary)]
     for chapter in chapters:
         place = f"{text(chapter.name)}: " if len(chapters) > 1 else ""
         lines.append(f"**{place}{text(chapter.answer.sentence)}**")
         if chapter.quality is not None:
             lines.append(" ".join(text(words) for words in (chapter.quality.sentence, chapter.quality.warning or "")))
-    lines += ["## What was run", table(["what", "value"], [[text(k), text(v)] for k, v in flat_facts(facts)])]
-    lines += [f"```toml\n{study.file.strip()}\n```"] if study.file else []
+    lines += ["## What was run", table(facts_table(facts))]
+    lines += [f"```toml\n{file.strip()}\n```"] if file else []
     for chapter in chapters:
         place = f" ({text(chapter.name)})" if len(chapters) > 1 else ""
         for part in (*chapter.paper, *chapter.parts):
@@ -119,22 +105,10 @@ def _lines(block: Block, folder: str, prefix: str) -> list[str]:
         ]
     if isinstance(block, Images):
         return []
-    return [text(block.caption), _table(block), text(block.note)]
+    return [text(block.caption), table(block), text(block.note)]
 
 
-def _table(block: Table) -> str:
-    heads = [(">" * block.numeric(i)) + text(head) for i, head in enumerate(block.frame.columns)]
-    return table(heads, [[text(cell) for cell in row] for row in block.frame.itertuples(index=False)])
-
-
-def linked_files(page: Path) -> set[str]:
-    """The files in a page's own folder that it links to, by place in the folder of results; none if it is not there."""
-    if not page.is_file():
-        return set()
-    return set(re.findall(rf"\]\(({re.escape(page.stem)}/[^)/]+)\)", page.read_text("utf-8")))
-
-
-def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
+def facts_of(results: Results) -> dict[str, Any]:
     """What was run, on what, how often, how long."""
     recorded, wall = results.provenance, results.provenance.get("wall", {})
     both = (results.own_cells, results.scores)

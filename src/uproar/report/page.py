@@ -19,7 +19,7 @@ from uproar.report.content import MAPS, ROWS, Block, Chapter, Images, Part, Tabl
 from uproar.report.drawing import LARGEST, dark_colours, inline, map_layer
 from uproar.report.figures import Figure
 from uproar.report.formatting import clean, score
-from uproar.report.tables import FILES, SCORE_FILES
+from uproar.report.tables import FILES
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 from uproar.wording import counted, series
@@ -58,20 +58,20 @@ def page_of(
 
     `figures` are drawn, by name, and `files` are the tables beside the page.
     """
-    details = [*problems_of(results), facts_table(results.provenance, "How it was run.")]
+    how = {name: value for name, value in results.provenance.items() if name not in ("wall", "seconds")}
+    details = [*problems_of(results), facts_table(how, "How it was run.")]
     paper, running = "", ""
     if not isinstance(results, Scores):
         details.append(facts_table(results.study, "Settings of the study."))
         paper = paper_title(results)
-        wall, rest = results.provenance.get("wall", {}), "missing" in set(results.problems["status"])
-        if rest and wall.get("begun", 0) > wall.get("ended", 0):
-            running = f"{len(results.done):,} of {len(results.cells):,} results so far."
+        wall, missing = results.provenance.get("wall", {}), results.problems.query("status == 'missing'")["cells"].sum()
+        if missing and wall.get("begun", 0) > wall.get("ended", 0):
+            running = f"{counted(missing, 'result')} still missing."
 
     def drawn(figure: Figure, prefix: str) -> Markup:
         name = prefix + figure.name
         return inline(figures[name], name, figure.title)
 
-    known = SCORE_FILES if isinstance(results, Scores) else FILES
     return (
         _environment()
         .get_template("page.html")
@@ -82,10 +82,9 @@ def page_of(
             chapters=chapters,
             methods=[method_text(chapter) for chapter in chapters],
             details=Part("Details: settings, versions, problems", tuple(details), "details"),
-            files={file: known[name] for file in files if (name := file.partition(".")[0]) in known},
+            files={file: FILES[name] for file in files if (name := file.partition(".")[0]) in FILES},
             drawn=drawn,
-            style=Markup(_template("report.css").replace("/* colours of figures */", dark_colours())),
-            script=Markup(_template("report.js")),
+            colours=Markup(dark_colours()),
         )
     )
 
@@ -130,10 +129,6 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {**filters, "lead": _lead, "marked_up": marked_up, "score": score}
     environment.globals |= {"ROWS": ROWS, "MAPS": MAPS}
     return environment
-
-
-def _template(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _kind(block: Block) -> str:

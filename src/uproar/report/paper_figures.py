@@ -26,7 +26,7 @@ from uproar.papers.exhibits import Exhibit, exhibits
 from uproar.registry import Registry
 from uproar.report.drawing import draw, map_colours, scaled_map
 from uproar.report.figures import Chart, Figure, PictureRow, Pictures, Series, Style, Tile, limits_of, styles
-from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points, slug
+from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, slug
 from uproar.report.study_figures import audit_figure, curve_series, estimator_styles, mean_at, metric_curves, series_of
 from uproar.results.study import Results, StudyView
 from uproar.statistics.design import BASELINE
@@ -314,11 +314,6 @@ def share(interval: Interval) -> str:
     '50.0 % (40.0 to 61.0)'
     """
     return _with_interval(interval, percent(interval.value), "{:.1f}", 100)
-
-
-def gap(interval: Interval) -> str:
-    """A difference of shares in points, with its interval."""
-    return _with_interval(interval, points(interval.value), "{:+.1f}", 100)
 
 
 def plain(interval: Interval, digits: int = 2) -> str:

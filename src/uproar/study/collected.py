@@ -10,7 +10,6 @@ from typing import Any
 from uproar.errors import BadInput
 from uproar.papers.claims import judge
 from uproar.report import write_latex, write_report, write_results
-from uproar.report.markdown import StudyText
 from uproar.results.study import Results
 from uproar.store import Store
 from uproar.study.adaptive import interim_studies
@@ -55,7 +54,7 @@ class Run(Results):
             kept = None if self.folder is None else self.folder / FILE
             file = kept if kept is not None and kept.is_file() else shipped_studies().get(study.name)
             content = "" if file is None else file.read_text(encoding="utf-8", errors="replace")
-            return write_results(self, StudyText(summary(content), content), target)
+            return write_results(self, target, summary(content), content)
         raise BadInput(f"A report has the form html, markdown or latex, not {form!r}.")
 
     def audit(

@@ -87,13 +87,13 @@ class Record(_Part):
 def no_run(folder: Path) -> BadInput:
     """The error for a folder without the record of a run."""
     place = user_path(folder)
-    if (place / "results.csv").is_file():
+    if (place / "report.html").is_file() and not (place / "scores.json").is_file():
         return BadInput(
             f"{folder} holds the page of a study (results.report), not its run, which has a {RECORD}: open "
             f"{folder}/report.html to read it, or give the folder of the run (in Python, "
             "uproar.open(study, store=...) takes the study and the store that has its results)."
         )
-    if (place / "scores.csv").is_file():
+    if (place / "scores.json").is_file():
         return BadInput(
             f"{folder} holds scores of maps (uproar score), not a run: run a study of the same estimators and "
             "metrics (uproar run --estimators A,B --metrics C,D --protocols roar:no-retrain) and ask about that."
