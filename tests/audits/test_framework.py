@@ -23,6 +23,12 @@ SMALL = {
 }
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """One for all tests: what the study and the audit of geometry need is computed once."""
+    return tmp_path_factory.mktemp("store")
+
+
 @pytest.fixture
 def declared():
     """Audits declared in a test are gone after it."""
@@ -32,8 +38,8 @@ def declared():
     audits._entries.update(before)
 
 
-def test_a_study_runs_what_its_audits_need_and_only_once(tmp_path):
-    run = uproar.run({**SMALL, "audits": ["geometry"]}, store=tmp_path, jobs=1)
+def test_a_study_runs_what_its_audits_need_and_only_once(store):
+    run = uproar.run({**SMALL, "audits": ["geometry"]}, store=store, jobs=1)
     (result,) = run.findings
     assert (result.audit, result.task, result.model) == ("geometry", SMALL["tasks"], "cnn-small")
     assert result.state in ("misleads", "cannot tell")
@@ -41,7 +47,7 @@ def test_a_study_runs_what_its_audits_need_and_only_once(tmp_path):
     totals = []
     again = uproar.run(
         {**SMALL, "audits": ["geometry"]},
-        store=tmp_path,
+        store=store,
         jobs=1,
         listen=lambda state: totals.append((state.study, state.cached, state.total)),
     )
@@ -49,11 +55,11 @@ def test_a_study_runs_what_its_audits_need_and_only_once(tmp_path):
     assert again.findings[0].sentence == result.sentence
 
 
-def test_an_audit_after_a_run_equals_one_within_it(tmp_path):
-    run = uproar.run(SMALL, store=tmp_path, jobs=1)
+def test_an_audit_after_a_run_equals_one_within_it(store):
+    run = uproar.run(SMALL, store=store, jobs=1)
     assert run.findings == ()
     (finding,) = uproar.audit(run, "geometry", jobs=1)
-    within = uproar.run({**SMALL, "audits": "geometry"}, store=tmp_path, jobs=1)
+    within = uproar.run({**SMALL, "audits": "geometry"}, store=store, jobs=1)
     assert finding.sentence == within.findings[0].sentence
 
 
@@ -84,13 +90,13 @@ def test_equal_studies_of_two_audits_are_run_once(declared):
     assert list(needed_studies(every)) == ["first: twins"]
 
 
-def test_an_audit_that_does_not_apply_is_skipped_with_its_reason(tmp_path, declared):
+def test_an_audit_that_does_not_apply_is_skipped_with_its_reason(store, declared):
     @audit(title="Boxes", question="Are there boxes?")
     def boxes(evidence):
         """Needs boxes."""
         raise NotApplicable("digits has no boxes; use a task with boxes, e.g. planted")
 
-    run = uproar.run({**SMALL, "audits": ["boxes", "geometry"], "seeds": 1}, store=tmp_path, jobs=1)
+    run = uproar.run({**SMALL, "audits": ["boxes", "geometry"], "seeds": 1}, store=store, jobs=1)
     reasons = {result.audit: (result.state, result.sentence) for result in run.findings}
     assert reasons["boxes"] == ("skipped", "Not answered: digits has no boxes; use a task with boxes, e.g. planted.")
     assert reasons["geometry"][0] == "skipped"
