@@ -345,12 +345,16 @@ def lines_of(answer: Answer) -> tuple[str, ...]:
     behind = [method for method in choice.qualified if method not in choice.best]
     others = [f"Also better than the baselines, but behind: {quoted(behind)}."] if behind else []
     not_better: dict[str, list[str]] = {}
+    untested = []
     for method in answer.methods:
         standings = [metric.standings[method] for metric in choice.deciding if method in metric.standings]
-        if standings and method not in choice.qualified:
+        if standings and all(math.isnan(one.p) for one in standings):
+            untested.append(method)
+        elif standings and method not in choice.qualified:
             not_better.setdefault(min(standings, key=lambda one: one.lead.value).baseline, []).append(method)
     for baseline, methods in sorted(not_better.items(), key=lambda group: -len(group[1]))[:2]:
         others.append(f"Not significantly better than `{baseline}`: {quoted(methods)}.")
+    others += [f"Not tested: {quoted(untested)}."] if untested else []
     lines += [" ".join(others), caveat_of(answer) if use else ""]
     return tuple(line for line in lines if line)
 

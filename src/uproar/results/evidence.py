@@ -342,6 +342,8 @@ def _why_unreliable(one: Evidence) -> str:
         return f"{counted(one.replicates, 'replicate')}, a verdict needs {LEAST_REPLICATES}"
     if not one.comparisons["p"].notna().any():
         return f"{one.basis}: nothing varies that could be tested"
+    if several and one.standings and all(math.isnan(standing.p) for standing in one.standings.values()):
+        return f"no method and baseline has {LEAST_REPLICATES} replicates in common, which a verdict needs"
     if one.kind == "filled" and len(one.random_curve) > 1 and (reach := in_domain_share(one.random_curve)) < IN_DOMAIN:
         # a network that no longer recognises what lost some random pixels fails for another reason than a ranking
         return f"the network's accuracy is not kept when {100 * reach:.0f} % of the pixels are replaced at random"
