@@ -49,11 +49,9 @@ def trainings(store: str, networks: int, epochs: int) -> list[Job]:
 def finish(runner, jobs: list[Job]) -> float:
     """Seconds until all jobs have ended, on workers that have started."""
     began = time.perf_counter()
-    for job in jobs:
-        runner.submit(job)
-    left = len(jobs)
-    while left:
-        left -= runner.next() is not None
+    pending = {runner.submit(job) for job in jobs}
+    while pending:
+        pending -= runner.wait(pending)
     return time.perf_counter() - began
 
 
@@ -103,7 +101,7 @@ def overheads(count: int) -> dict[str, float]:
         try:
             for nodes in (1, 2):
                 cluster.add_node(**node)
-                there = Ray(folder, cluster.address, [study(1, 1)])
+                there = Ray(folder, cluster.address, study(1, 1))
                 finish(there, jobs * 20)
                 result[f"Ray, {nodes} node{'s' * (nodes > 1)}"] = finish(there, many)
                 there.close()

@@ -7,11 +7,14 @@ from uproar.study.graph import Done, Report
 from uproar.study.run import plan
 
 
-def ended(runner) -> Report:
-    """The report of the next job that ends."""
-    while (report := runner.next()) is None:
-        pass
-    return report
+def reports_of(runner, jobs) -> list[Report]:
+    """The reports of jobs, in the order in which they end."""
+    pending, reports = {runner.submit(job) for job in jobs}, []
+    while pending:
+        done = runner.wait(pending)
+        reports += [future.result() for future in done]
+        pending -= done
+    return reports
 
 
 class ExecutorTests:
@@ -25,8 +28,7 @@ class ExecutorTests:
         train = next(job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model")
         runner = self.make(str(tmp_path), study)
         try:
-            runner.submit(train)
-            report = ended(runner)
+            (report,) = reports_of(runner, [train])
         finally:
             runner.close()
         assert report.job == train
@@ -38,10 +40,8 @@ class ExecutorTests:
         trains = [job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model"]
         runner = self.make(str(tmp_path), study)
         try:
-            for job in trains:
-                runner.submit(job)
-            result = [ended(runner).job.id for _ in trains]
+            result = [report.job.id for report in reports_of(runner, trains)]
         finally:
             runner.close()
         assert sorted(result) == sorted(job.id for job in trains)
-        assert runner.running() == []
+        assert runner.running() == {}

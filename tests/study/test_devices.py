@@ -16,10 +16,7 @@ from uproar.errors import BadInput
 from uproar.estimators.control import Kind
 from uproar.models import ModelSpec, build
 from uproar.study import devices, steps
-from uproar.study.executors import Processes, default_jobs, executor
-from uproar.study.graph import Job
-from uproar.study.inputs import Data, Network
-from uproar.study.steps import base_model
+from uproar.study.executors import Processes, executor
 from uproar.training import Recipe, fit, predict
 
 
@@ -36,8 +33,8 @@ def test_every_worker_has_a_gpu_of_its_own(gpus, monkeypatch):
     assert str(devices.choose_device("cpu", 2)) == "cpu"
     monkeypatch.setenv(devices.WORKER, "2")
     assert str(devices.choose_device("cuda")) == "cuda:2"
-    assert default_jobs("auto") == default_jobs("cuda") == 3
-    assert default_jobs("cuda:1") == 1
+    assert devices.default_jobs("auto") == devices.default_jobs("cuda") == 3
+    assert devices.default_jobs("cuda:1") == 1
 
 
 def test_worker_processes_know_their_number_and_a_new_one_takes_it_over(tmp_path, monkeypatch):
@@ -59,10 +56,7 @@ def test_worker_processes_know_their_number_and_a_new_one_takes_it_over(tmp_path
     assert started == []  # not before there is a job
     pool.start()
     assert started == [0, 1, 2]
-    result = base_model(data=Data("digits"), network=Network("cnn-small"), recipe=Recipe(), seed=0)
-    job = Job((result,))
-    pool.attempts[job.id] = 1
-    pool._replace(pool.pool[1], job)
+    pool.renew(1)
     assert started == [0, 1, 2, 1]
     pool.close()
 

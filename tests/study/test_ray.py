@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import uproar
-from tests.study.executors import ExecutorTests, ended
+from tests.study.executors import ExecutorTests, reports_of
 from tests.study.test_run import numbers
 from tests.study.test_submitit import named, with_inputs
 from uproar.audits import audits
@@ -68,7 +68,7 @@ class TestRay(ExecutorTests):
         self.address = joined
 
     def make(self, root, study):
-        return Ray(root, self.address, [study])
+        return Ray(root, self.address, study)
 
     def test_closing_cancels_what_runs(self, tmp_path, small):
         pid = tmp_path / "pid"
@@ -81,10 +81,8 @@ class TestRay(ExecutorTests):
         runner = self.make(str(tmp_path), study)
         runner.submit(with_inputs(next(job for job in jobs if named(job) == "dawdles"), tmp_path))
         while not pid.exists():
-            runner.next()
-        assert [str(job) for jobs in runner.places().values() for job in jobs] == [
-            "explain train images by dawdles seed 0"
-        ]
+            time.sleep(0.05)
+        assert [str(job) for job in runner.running()] == ["explain train images by dawdles seed 0"]
         runner.close()
         assert not list((tmp_path / "runs").iterdir())
         deadline = time.monotonic() + 20
@@ -113,9 +111,8 @@ class TestRay(ExecutorTests):
         runner = self.make(str(tmp_path), small())
         try:
             (tmp_path / runner.token.name).unlink()
-            runner.submit(plan(small(), Store(tmp_path)).jobs[0])
-            with pytest.raises(BadInput, match="No node .* does not see the store .*: give a folder"):
-                ended(runner)
+            with pytest.raises(BadInput, match="Node .* does not see the store .*: give a folder"):
+                reports_of(runner, plan(small(), Store(tmp_path)).jobs[:1])
         finally:
             runner.close()
 
@@ -140,11 +137,9 @@ def test_jobs_of_every_audit_are_done_on_a_cluster(joined, tmp_path, small):
     plans += [plan_results(trials_of_audit(trials), store) for trials in needed_trials(every).values()]
     firsts = {job.id: job for todo in plans for job in todo.jobs[:1]}
     assert len({job.data for job in firsts.values()}) > 2 and "trials" in {job.step for job in firsts.values()}
-    runner = Ray(str(tmp_path), joined, [study])
+    runner = Ray(str(tmp_path), joined, study)
     try:
-        for job in firsts.values():
-            runner.submit(job)
-        reports = [ended(runner) for _ in firsts]
+        reports = reports_of(runner, firsts.values())
     finally:
         runner.close()
     assert {type(outcome) for report in reports for outcome in report.outcomes.values()} == {Done}

@@ -448,11 +448,10 @@ class TestProcesses(ExecutorTests):
         train = next(job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model")
         runner = Processes(str(tmp_path), 1)
         try:
-            runner.submit(train)
-            runner._hand_out()
+            future = runner.submit(train)
             time.sleep(0.2)
             os.kill(runner.pool[0].process.pid, signal.SIGKILL)
-            report = runner.next()
+            report = future.result()
         finally:
             runner.close()
         assert [type(outcome).__name__ for outcome in report.outcomes.values()] == ["Done"]
@@ -471,8 +470,10 @@ class TestProcesses(ExecutorTests):
 
     def test_no_process_is_left_behind(self, tmp_path, small):
         runner = Processes(str(tmp_path), 2)
+        runner.start()
         processes = [worker.process for worker in runner.pool]
         runner.close()
+        assert len(processes) == 2
         assert all(process.poll() is not None for process in processes)
 
 

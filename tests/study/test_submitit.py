@@ -6,13 +6,14 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import uproar
-from tests.study.executors import ExecutorTests, ended
+from tests.study.executors import ExecutorTests, reports_of
 from tests.study.fake_slurm import install
 from tests.study.test_run import numbers
 from uproar.errors import BadInput
@@ -37,15 +38,14 @@ def quick(monkeypatch):
 
 class TestSubmitit(ExecutorTests):
     def make(self, root, study):
-        return Submitit(root, "cluster=debug", [study])
+        return Submitit(root, "cluster=debug", study)
 
     def test_a_store_that_the_node_does_not_see_is_one_sentence(self, tmp_path, small):
         runner = self.make(str(tmp_path), small())
         try:
             (tmp_path / runner.token.name).unlink()
-            runner.submit(plan(small(), Store(tmp_path)).jobs[0])
-            with pytest.raises(BadInput, match=r"Node .* does not see the store .*--slurm exclude="):
-                ended(runner)
+            with pytest.raises(BadInput, match="Node .* does not see the store .*leave the node out"):
+                reports_of(runner, plan(small(), Store(tmp_path)).jobs[:1])
         finally:
             runner.close()
 
@@ -94,11 +94,9 @@ def test_tasks_of_a_cluster_are_arrays_and_one_that_dies_does_not_end_the_rest(t
     every = [job for job in plan(study, Store(tmp_path / "run" / "store")).jobs if job.step == "ranking"]
     jobs = {named(job): with_inputs(job, tmp_path / "run" / "store") for job in every if of_training(job)}
     asked = "partition=gpu,time=90m,memory=2GB,gpus=1,workers=2,account=lab"
-    runner = Submitit(str(tmp_path / "run" / "store"), asked, [study])
+    runner = Submitit(str(tmp_path / "run" / "store"), asked, study)
     try:
-        for job in jobs.values():
-            runner.submit(job)
-        reports = {named(report.job): report for report in (ended(runner) for _ in jobs)}
+        reports = {named(report.job): report for report in reports_of(runner, jobs.values())}
     finally:
         runner.close()
     sent = "".join(file.read_text() for file in states.glob("asked-*"))
@@ -123,12 +121,12 @@ def test_closing_cancels_tasks_on_this_machine(tmp_path, small, monkeypatch):
         f"    pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n    time.sleep(600)\n"
     )
     study = small(estimators=["dawdles"], plugins=[str(tmp_path / "slow.py")], seeds=1)
-    runner = Submitit(str(tmp_path / "store"), f"cluster=local,time=5m,logs={tmp_path / 'logs'}", [study])
+    runner = Submitit(str(tmp_path / "store"), f"cluster=local,time=5m,logs={tmp_path / 'logs'}", study)
     jobs = plan(study, Store(tmp_path / "store")).jobs
     runner.submit(with_inputs(next(job for job in jobs if named(job) == "dawdles"), tmp_path / "store"))
     while not pid.exists() or not pid.read_text():
-        runner.next()
-    assert [str(job) for jobs in runner.places().values() for job in jobs] == ["explain train images by dawdles seed 0"]
+        time.sleep(0.05)
+    assert [str(job) for job in runner.running()] == ["explain train images by dawdles seed 0"]
     runner.close()
     deadline = time.monotonic() + 20
     while Path(f"/proc/{pid.read_text()}").exists():
@@ -154,27 +152,33 @@ def handed(runner, jobs, answer):
 
     from uproar.study.slurm_executor import _Handed
 
-    one = _Handed(runner._task(jobs), Ended())
-    runner.handed.append(one)
-    return one
+    runner.handed.append(_Handed(runner._task(jobs), [(job, Future()) for job in jobs], Ended()))
+    return runner.handed[-1]
+
+
+def waiting(runner) -> list:
+    """The jobs that wait for a task."""
+    return [job for job, _ in runner.waiting]
 
 
 def test_what_a_task_had_no_time_for_is_given_out_again_and_what_takes_too_long_fails(tmp_path, small):
     study = small(seeds=3)
     jobs = [job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model"]
-    runner = Submitit(str(tmp_path), "cluster=debug,time=1h", [study])
+    runner = Submitit(str(tmp_path), "cluster=debug,time=1h", study)
     try:
         done = Report(jobs[0], {jobs[0].results[0]: Done()}, 1.0)
-        runner._take(handed(runner, jobs, Served("n1", [done])))
-        assert runner.next().job == jobs[0] and list(runner.waiting) == jobs[1:]
+        task = handed(runner, jobs, Served("n1", [done]))
+        runner._take(task)
+        assert task.entries[0][1].result().job == jobs[0] and waiting(runner) == jobs[1:]
         runner.waiting.clear()
         runner._take(handed(runner, jobs[1:], Served("n1", out_of_time=True)))
-        assert list(runner.waiting) == jobs[1:] and "done again" in runner.notices[0]
+        assert waiting(runner) == jobs[1:] and "done again" in runner.notices[0]
         runner.waiting.clear()
-        runner._take(handed(runner, jobs[1:], Served("n1", out_of_time=True)))
-        (report,) = runner.reports
-        assert report.job == jobs[1] and "did not end within the 1 hours" in report.outcomes[jobs[1].results[0]].reason
-        assert list(runner.waiting) == jobs[2:]
+        task = handed(runner, jobs[1:], Served("n1", out_of_time=True))
+        runner._take(task)
+        report = task.entries[0][1].result()
+        assert report.job == jobs[1] and "did not end within the 1 h" in report.outcomes[jobs[1].results[0]].reason
+        assert waiting(runner) == jobs[2:]
     finally:
         runner.close()
 
@@ -182,15 +186,15 @@ def test_what_a_task_had_no_time_for_is_given_out_again_and_what_takes_too_long_
 def test_tasks_grow_with_what_is_known_of_their_jobs_and_shrink_towards_the_end(tmp_path, small):
     study = small(seeds=9)
     jobs = [job for job in plan(study, Store(tmp_path)).jobs if job.step == "base_model"]
-    runner = Submitit(str(tmp_path), "cluster=debug", [study])
+    runner = Submitit(str(tmp_path), "cluster=debug", study)
     try:
-        runner.waiting.extend(jobs)
+        runner.waiting.extend((job, Future()) for job in jobs)
         assert len(runner._bundle()) == 1, "nobody knows how long they take"
         runner.spent["base_model"] = [100.0, 200.0]
         assert [len(runner._bundle()) for _ in range(4)] == [2, 2, 2, 1]
         runner.waiting.clear()
         runner.spent["base_model"] = [1.0]
-        runner.waiting.extend(jobs)
+        runner.waiting.extend((job, Future()) for job in jobs)
         assert [len(runner._bundle()) for _ in range(3)] == [5, 2, 1]
     finally:
         runner.close()
@@ -199,11 +203,11 @@ def test_tasks_grow_with_what_is_known_of_their_jobs_and_shrink_towards_the_end(
 def test_a_task_begins_no_job_that_it_has_no_time_for_or_whose_run_is_over(tmp_path, small):
     study = small(seeds=1)
     job = plan(study, Store(tmp_path)).jobs[0]
-    runner = Submitit(str(tmp_path), "cluster=debug,time=10m", [study])
+    runner = Submitit(str(tmp_path), "cluster=debug,time=10m", study)
     try:
         from uproar.study.remote_worker import worker_setup
 
-        setup = worker_setup(runner.root, runner.token.name, [study])
+        setup = worker_setup(runner.root, runner.token.name, study)
         task, done = Task(str(tmp_path), 1, (job,), ("",), 600.0), [Report(job, {}, 100.0)]
         assert _goes_on(task, setup, [], 0.0) and _goes_on(task, setup, done, 380.0)
         assert not _goes_on(task, setup, done, 381.0)
@@ -259,7 +263,7 @@ def test_settings_are_read_as_slurm_and_people_write_them():
 def test_without_slurm_and_without_a_shared_store_it_says_so(tmp_path, small, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match="SLURM's sbatch is not on this machine"):
-        Submitit(str(tmp_path / "store"), "auto", [small()])
+        Submitit(str(tmp_path / "store"), "auto", small())
     assert not (tmp_path / "slurm").exists()
     with pytest.raises(BadInput, match="No node sees memory://"):
-        Submitit("memory://x", "auto", [small()])
+        Submitit("memory://x", "auto", small())

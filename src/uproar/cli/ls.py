@@ -112,7 +112,7 @@ def list_versions() -> int:
     import torch
 
     from uproar.study import devices
-    from uproar.study.executors import default_jobs
+    from uproar.study.devices import default_jobs
 
     rows: dict[str, str] = {}
     for name in ("uproar", "torch", "numpy", "scipy", "pandas", "matplotlib", "captum", "ray", "submitit"):

@@ -57,13 +57,11 @@ def choose_device(name: str = "auto", worker: int | None = None) -> torch.device
     return torch.device(name)
 
 
-def workers(name: str, cores: int) -> int:
-    """How many processes a device can feed: one for each GPU, or one for each core."""
-    device = choose_device(name, 0)
-    if device.type == "cpu":
-        return cores
-    shared = name in ("auto", "cuda")
-    return sum(place.startswith("cuda") for place in available()) if shared else 1
+def default_jobs(name: str = "cpu") -> int:
+    """As many jobs at a time as there are GPUs, where they are used, or as this process may use cores."""
+    if choose_device(name, 0).type == "cpu":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return sum(place.startswith("cuda") for place in available()) if name in ("auto", "cuda") else 1
 
 
 _device: ContextVar[str] = ContextVar("device", default="cpu")
@@ -106,10 +104,8 @@ def repeatable(device: torch.device) -> Iterator[None]:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when the first product is made
     cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
     before = (cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32)
-    strict, warned = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
+    strict = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
     try:
         cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32 = True, False, False
         products.allow_tf32 = False

@@ -1,11 +1,10 @@
-"""Where jobs run: here, in processes, or on a cluster (`ray_executor`, `submitit_executor`). A study cannot tell which.
+"""Where jobs run: here, in processes, or on a cluster (`ray_executor`, `slurm_executor`). A study cannot tell which.
+
+All have the face of `concurrent.futures`: `submit` gives the future of a report, `cancel` of that takes back a job that
+has not begun. Most jobs are waited for by a thread, which tries again where a worker dies.
 
 A process that has called a function of a plug-in does no jobs but those of that plug-in: whatever it did there to
 torch, to classes or to memory reaches no other result.
-
-submit(job)     hand over a job whose needs are met
-next()          wait for any job to end: its Report; None if there is only news of where jobs run
-close()         stop; what is running is given up
 """
 
 from __future__ import annotations
@@ -16,208 +15,228 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections import deque
-from collections.abc import Sequence
-from multiprocessing.connection import Connection, Pipe, wait
-from typing import Protocol, runtime_checkable
+import threading
+from collections.abc import Collection, Sequence
+from concurrent import futures
+from concurrent.futures import Future
+from multiprocessing.connection import Pipe
 
 from uproar.backends import is_private
 from uproar.errors import BadInput, UproarError
 from uproar.plugins import installed
-from uproar.study import devices, worker_process
+from uproar.study import worker_process
+from uproar.study.devices import WORKER, choose_device, default_jobs
 from uproar.study.graph import Failed, Job, Report, run_job
 
 ATTEMPTS = 2
-"""How often a job is given to a process when its process dies under it."""
+"""How often a job is given to a worker when its worker dies under it."""
+PATIENCE = 5.0
+"""Seconds without news after which `wait` returns, so that somebody who watches sees that time passes."""
+KEPT = "What was finished is kept; the same command goes on from there."
+ENDING = 10.0
+"""Seconds that threads have to notice the end."""
 
 
-@runtime_checkable
-class Executor(Protocol):
-    """Where jobs run."""
+class Executor:
+    """So many jobs at a time, each with a thread that waits for it."""
 
-    workers: int
-    root: str
-    """The store that results go to."""
+    def __init__(self, root: str, workers: int) -> None:
+        self.root, self.workers = root, workers
+        """The store that results go to, and how many jobs are done at a time."""
+        self.under_way: dict[Job, str] = {}
+        self.waiting: list[tuple[Job, Future[Report]]] = []
+        self.changed = threading.Condition()
+        self.threads: list[threading.Thread] = []
+        self.closed = False
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job) -> Future[Report]:
         """Hand over a job whose needs are met."""
+        future: Future[Report] = Future()
+        with self.changed:
+            self.waiting.append((job, future))
+            self.changed.notify_all()
+        self.start()
+        return future
 
-    def next(self) -> Report | None:
-        """Wait for any submitted job to end; None if what is under way has changed."""
+    def start(self) -> None:
+        """Start what is not there yet; not before there is a job."""
+        self.start_threads(self.workers)
 
-    def running(self) -> list[Job]:
-        """The jobs under way."""
+    def start_threads(self, count: int) -> None:
+        """Have so many threads."""
+        for number in range(len(self.threads), count):
+            self.threads.append(threading.Thread(target=self.serve, args=(number,), daemon=True))
+            self.threads[-1].start()
 
-    def places(self) -> dict[str, list[Job]]:
-        """The jobs under way by machine; empty where there is only this one."""
+    def wait(self, pending: Collection[Future[Report]]) -> set[Future[Report]]:
+        """Those that have ended, as soon as one has; none if nothing happened for a while."""
+        return futures.wait(pending, PATIENCE, futures.FIRST_COMPLETED).done
 
-    def withdraw(self) -> list[Job]:
-        """Take back the jobs that have not begun."""
+    def running(self) -> dict[Job, str]:
+        """The jobs under way, each with its machine; empty names where there is only this one."""
+        return dict(self.under_way)
 
     def close(self) -> None:
         """Stop and leave nothing running."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        self.end()
+        for thread in self.threads:
+            thread.join(ENDING)
+
+    def end(self) -> None:
+        """End what is under way: threads that wait for it notice."""
+
+    # what the threads do
+
+    def serve(self, number: int) -> None:
+        """Do jobs until the end."""
+        while (taken := self.take(number)) is not None:
+            job, future = taken
+            try:
+                report = self.carry_out(job, number)
+            except BaseException as error:
+                self.under_way.pop(job, None)
+                future.set_exception(error)
+            else:
+                self.under_way.pop(job, None)
+                future.set_result(report)
+
+    def take(self, number: int) -> tuple[Job, Future[Report]] | None:
+        """Of the jobs that wait the first of the plan, rather one that fits; None at the end."""
+        with self.changed:
+            while True:
+                self.changed.wait_for(lambda: self.waiting or self.closed)
+                if self.closed:
+                    return None
+                place = min(range(len(self.waiting)), key=lambda i: self._rank(self.waiting[i][0], number))
+                job, future = self.waiting.pop(place)
+                if future.set_running_or_notify_cancel():
+                    return job, future
+
+    def _rank(self, job: Job, number: int) -> tuple[bool, int]:
+        return not self.fits(job, number), job.place
+
+    def fits(self, job: Job, number: int) -> bool:
+        """Whether a worker can do a job as it is."""
+        return True
+
+    def carry_out(self, job: Job, number: int) -> Report:
+        """See to a job until it has ended, well or not."""
+        raise NotImplementedError
 
 
-class Serial:
+class Serial(Executor):
     """One job after the other in this process; what calls an installed plug-in, in one of its own."""
 
-    workers = 1
-
     def __init__(self, root: str, limit: float = math.inf) -> None:
-        self.root = root
-        self.waiting: deque[Job] = deque()
+        super().__init__(root, 1)
         self.apart = Processes(root, 1, limit=limit)
 
-    def submit(self, job: Job) -> None:
-        self.waiting.append(job)
+    def start(self) -> None:
+        """Nothing: whoever waits does the jobs."""
 
-    def next(self) -> Report:
-        job = min(self.waiting, key=lambda job: job.place)
-        self.waiting.remove(job)
+    def running(self) -> dict[Job, str]:
+        return {min((job for job, _ in self.waiting), key=lambda job: job.place): ""} if self.waiting else {}
+
+    def wait(self, pending: Collection[Future[Report]]) -> set[Future[Report]]:
+        taken = self.take(0)
+        assert taken is not None
+        job, future = taken
         if not job.plugins or is_private(self.root):
-            return run_job(job, self.root)
-        self.apart.submit(job)
-        return self.apart.next()
+            future.set_result(run_job(job, self.root))
+        else:
+            future.set_result(self.apart.submit(job).result())
+        return {future}
 
-    def running(self) -> list[Job]:
-        return [min(self.waiting, key=lambda job: job.place)] if self.waiting else []
-
-    def places(self) -> dict[str, list[Job]]:
-        return {}
-
-    def withdraw(self) -> list[Job]:
-        return drain(self.waiting)
-
-    def close(self) -> None:
-        self.waiting.clear()
+    def end(self) -> None:
         self.apart.close()
+
+
+class Processes(Executor):
+    """Several processes with one torch thread each.
+
+    One that dies is replaced and its job done again; one whose job takes more than `limit` seconds is ended.
+    """
+
+    def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = (), limit: float = math.inf) -> None:
+        super().__init__(root, workers)
+        self.plugins, self.limit = plugins, limit
+        self.pool: list[_Worker] = []
+
+    def start(self) -> None:
+        for number in range(len(self.pool), self.workers):
+            self.pool.append(_Worker(self.root, self.plugins, number))
+        super().start()
+
+    def fits(self, job: Job, number: int) -> bool:
+        return self.pool[number].plugins in (None, job.plugins)
+
+    def carry_out(self, job: Job, number: int) -> Report:
+        self.under_way[job] = ""
+        if not self.fits(job, number):
+            self.renew(number)
+        for _ in range(ATTEMPTS):
+            worker = self.pool[number]
+            try:
+                answer = worker.answer(job, self.limit)
+            except TimeoutError:
+                self.renew(number)
+                return failure_report(job, f"it did not end within {self.limit:g} seconds (job_limit)")
+            except (EOFError, OSError):
+                code = worker.process.wait()
+                self.renew(number)
+                continue
+            if isinstance(answer, UproarError):
+                raise answer
+            return answer
+        return failure_report(job, f"its process died {ATTEMPTS} times, last with {_exit_name(code)}")
+
+    def renew(self, number: int) -> None:
+        """Another process in the place of one."""
+        self.pool[number].stop()
+        with self.changed:
+            if self.closed:
+                raise UproarError("The run has ended.")
+            self.pool[number] = _Worker(self.root, self.plugins, number)
+
+    def end(self) -> None:
+        for worker in self.pool:
+            worker.stop()
 
 
 class _Worker:
     """A process of its own, started by a file of ours so that the caller's script is not run again."""
 
     def __init__(self, root: str, plugins: tuple[str, ...], number: int) -> None:
-        self.number = number
         self.connection, theirs = Pipe()
         handle = theirs.fileno()
-        start = [sys.executable, worker_process.__file__, str(os.getpid())]
-        command = [*start, str(handle)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        environment[devices.WORKER] = str(number)
+        command = [sys.executable, worker_process.__file__, str(os.getpid()), str(handle)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", WORKER: str(number)}
         self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
         theirs.close()
-        self.job: Job | None = None
         self.plugins: str | None = None
         """What its jobs call; None before the first."""
-        self.since = 0.0
         with contextlib.suppress(OSError):  # not in the command, which everybody on the machine can see
             self.connection.send((root, plugins, installed))
 
-    def give(self, job: Job) -> None:
-        self.job, self.plugins, self.since = job, job.plugins, time.monotonic()
-        with contextlib.suppress(OSError):  # a dead process is found out when its answer is awaited
-            self.connection.send(job)
+    def answer(self, job: Job, limit: float) -> Report | UproarError:
+        """How a job ends; EOFError or OSError where the process does."""
+        self.plugins = job.plugins
+        self.connection.send(job)
+        if not self.connection.poll(None if math.isinf(limit) else limit):
+            raise TimeoutError
+        return self.connection.recv()
 
     def stop(self) -> None:
-        self.connection.close()
+        """End the process: who reads from the connection finds it closed."""
         self.process.kill()
         self.process.wait()
 
 
-class Processes:
-    """Several processes with one torch thread each, started with the first job: there may be none to do.
-
-    One that dies is replaced and its job done again; one whose job takes more than `limit` seconds is ended.
-    """
-
-    def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = (), limit: float = math.inf) -> None:
-        self.root, self.workers, self.plugins, self.limit = root, workers, plugins, limit
-        self.pool: list[_Worker] = []
-        self.waiting: deque[Job] = deque()
-        self.attempts: dict[str, int] = {}
-
-    def submit(self, job: Job) -> None:
-        self.start()
-        self.waiting.append(job)
-        self._hand_out()
-
-    def start(self) -> None:
-        """Start the processes that are not there yet."""
-        missing = range(len(self.pool), self.workers)
-        self.pool += [_Worker(self.root, self.plugins, number) for number in missing]
-
-    def running(self) -> list[Job]:
-        return [worker.job for worker in self.pool if worker.job is not None]
-
-    def places(self) -> dict[str, list[Job]]:
-        return {}
-
-    def next(self) -> Report:
-        while True:
-            self._hand_out()
-            busy: dict[Connection, _Worker] = {w.connection: w for w in self.pool if w.job}
-            left = min(worker.since for worker in busy.values()) + self.limit - time.monotonic()
-            ready = wait(list(busy), timeout=None if math.isinf(left) else max(0.0, left))
-            for connection in ready:
-                worker = busy[connection]  # type: ignore[index]
-                report = self._answer(worker)
-                if report is not None:
-                    self._hand_out()  # nobody is idle while the report is dealt with
-                    return report
-            if not ready:
-                overdue = min(busy.values(), key=lambda worker: worker.since)
-                assert overdue.job is not None
-                self._renew(overdue)
-                return failure_report(overdue.job, f"it did not end within {self.limit:g} seconds (job_limit)")
-
-    def _hand_out(self) -> None:
-        """Give every idle process a job that it may do; another process where it may do none of those that wait."""
-        for worker in [*self.pool]:
-            if worker.job is None and self.waiting:
-                fits = [job for job in self.waiting if worker.plugins in (None, job.plugins)]
-                job = min(fits or self.waiting, key=lambda job: job.place)
-                self.waiting.remove(job)
-                self.attempts[job.id] = self.attempts.get(job.id, 0) + 1
-                (worker if fits else self._renew(worker)).give(job)
-
-    def _renew(self, worker: _Worker) -> _Worker:
-        """Another process in the place of this one."""
-        worker.stop()
-        self.pool[worker.number] = _Worker(self.root, self.plugins, worker.number)
-        return self.pool[worker.number]
-
-    def _answer(self, worker: _Worker) -> Report | None:
-        job = worker.job
-        assert job is not None
-        try:
-            answer = worker.connection.recv()
-        except (EOFError, OSError):
-            return self._replace(worker, job)
-        worker.job = None
-        if isinstance(answer, UproarError):
-            raise answer
-        return answer
-
-    def _replace(self, worker: _Worker, job: Job) -> Report | None:
-        code = worker.process.wait()
-        self._renew(worker)
-        if self.attempts[job.id] < ATTEMPTS:
-            self.waiting.appendleft(job)
-            return None
-        reason = f"its process died {ATTEMPTS} times, last with {_exit_name(code)}"
-        return failure_report(job, reason)
-
-    def withdraw(self) -> list[Job]:
-        return drain(self.waiting)
-
-    def close(self) -> None:
-        for worker in self.pool:
-            worker.stop()
-
-
 def failure_report(job: Job, reason: str, notices: Sequence[str] = ()) -> Report:
-    """The report of a job whose process could not tell how it ended."""
+    """The report of a job whose worker could not tell how it ended."""
     return Report(job, dict.fromkeys(job.results, Failed(reason)), 0.0, list(notices))
 
 
@@ -225,7 +244,7 @@ def workers(jobs: int | None, device: str) -> int:
     """How many processes were asked for; without a wish, as many as `default_jobs` says."""
     if jobs is not None and jobs < 1:
         raise BadInput(f"--jobs must be at least 1, not {jobs}.")
-    devices.choose_device(device, 0)  # one that this machine does not have is refused
+    choose_device(device, 0)  # one that this machine does not have is refused
     return default_jobs(device) if jobs is None else jobs
 
 
@@ -244,24 +263,9 @@ def run_apart(job: Job, root: str, plugins: tuple[str, ...], limit: float) -> Re
         return run_job(job, root)
     pool = Processes(root, 1, plugins, limit)
     try:
-        pool.submit(job)
-        return pool.next()
+        return pool.submit(job).result()
     finally:
         pool.close()
-
-
-def drain(waiting: deque[Job]) -> list[Job]:
-    """Everything in a queue, which is then empty."""
-    jobs = list(waiting)
-    waiting.clear()
-    return jobs
-
-
-def default_jobs(device: str = "cpu") -> int:
-    """As many as there are GPUs, where they are used, or as this process may use cores."""
-    if hasattr(os, "sched_getaffinity"):
-        return devices.workers(device, max(1, len(os.sched_getaffinity(0))))
-    return devices.workers(device, max(1, os.cpu_count() or 1))
 
 
 def _exit_name(code: int) -> str:

@@ -7,7 +7,7 @@ import html
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -72,13 +72,13 @@ class Progress:
         """Seconds still to go at the pace so far; None until enough has ended to know the pace."""
         return self.pace.left
 
-    def where(self, places: Mapping[str, Sequence[Job]], done: str = "") -> None:
-        """Note what each machine is doing now, and which of them has done a job."""
-        for name in {*places, done} - {*self.machines, ""}:
-            self.machines[name] = NodeProgress()
+    def where(self, running: Mapping[Job, str], done: str = "") -> None:
+        """Note the jobs under way, each with its machine, and which machine has done a job."""
+        self.running = list(running)
+        for name in {*running.values(), done} - {""}:
+            self.machines.setdefault(name, NodeProgress()).done += name == done
         for name, machine in self.machines.items():
-            machine.done += name == done
-            machine.doing = [str(job) for job in places.get(name, ())]
+            machine.doing = [str(job) for job, place in running.items() if place == name]
 
 
 Listener = Callable[[Progress], None]

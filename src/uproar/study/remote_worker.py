@@ -12,17 +12,19 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from uproar.backends import backend_at
+from uproar.backends import backend_at, is_private
 from uproar.data.locations import VARIABLE, roots
-from uproar.errors import BadInput, StoreError
+from uproar.errors import BadInput, StoreError, UproarError, one_line
 from uproar.extend import load_plugins_later
 from uproar.paths import public
 from uproar.plugins import Bundle, bundle, install_bundle
+from uproar.study.devices import WORKER
 from uproar.study.graph import Job
 from uproar.study.inputs import Data
 from uproar.study.spec import Study
@@ -33,7 +35,7 @@ LONGEST = 30 * 24 * 3600.0
 
 
 class Token:
-    """The token of one run."""
+    """A file in the store as long as a run goes on: workers see by it that theirs is the same store."""
 
     def __init__(self, root: str) -> None:
         self.backend = backend_at(root)
@@ -43,40 +45,26 @@ class Token:
         """Say that the run is there; forget those that are over."""
         for name in self.backend.sizes(FOLDER):
             if self._over(name):
-                self._forget(name)
+                self.backend.remove(name)
         said = {"host": socket.gethostname(), "pid": os.getpid(), "begun": time.time()}
         self.backend.write(self.name, json.dumps(said).encode())
 
     def remove(self) -> None:
         """The run is over."""
-        self._forget(self.name)
-
-    def _forget(self, name: str) -> None:
         with contextlib.suppress(Exception):  # not worth a sentence: the next run tries again
-            self.backend.remove(name)
+            self.backend.remove(self.name)
 
     def _over(self, name: str) -> bool:
         """Whether the run of a token has ended, as far as this machine can know."""
         try:
             said = json.loads(self.backend.start(name, 1000))
-            host, pid, begun = str(said["host"]), int(said["pid"]), float(said["begun"])
-        except FileNotFoundError:
+            if time.time() - said["begun"] < LONGEST and said["host"] == socket.gethostname():
+                os.kill(said["pid"], 0)
+            return time.time() - said["begun"] > LONGEST
+        except (FileNotFoundError, PermissionError):
             return False
-        except (ValueError, KeyError, TypeError, OSError):
-            return True  # no token of a run of this version
-        if time.time() - begun > LONGEST:
-            return True
-        return host == socket.gethostname() and not _runs(pid)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+        except (ValueError, KeyError, TypeError, OverflowError, OSError):
+            return True  # no such process, or no token of a run of this version
 
 
 @dataclass(frozen=True)
@@ -90,34 +78,28 @@ class WorkerSetup:
     plugins: tuple[str, ...]
     files: Mapping[str, Any]
     """Files of the user by the name the study has for them, with what they import."""
-    version: str
+    versions: Mapping[str, str]
+    """Packages that change numbers."""
     environment: Mapping[str, str]
     limit: float
     """Seconds that a job may take."""
 
 
-@dataclass(frozen=True)
-class NodeUnfit:
-    """A node cannot do jobs of this study, for this reason."""
-
-    reason: str
-
-
 def worker_setup(
-    root: str, token: str, studies: Sequence[Study], keep: Callable[[Bundle], Any] = lambda content: content
+    root: str, token: str, study: Study, keep: Callable[[Bundle], Any] = lambda content: content
 ) -> WorkerSetup:
     """The setup of a run; `keep` puts the content of a file where workers find it."""
-    files = dict.fromkeys(name for study in studies for name in _files(study))
     places = os.pathsep.join(str(place.resolve()) for place in roots() if place.is_dir())
+    environment = {name: value for name, value in os.environ.items() if name.startswith("UPROAR_") and name != WORKER}
     return WorkerSetup(
         root,
         token,
         os.getcwd(),
-        plugins=tuple(dict.fromkeys(file for study in studies for file in study.plugins)),
-        files={name: keep(bundle(name)) for name in files},
-        version=metadata.version("uproar"),
-        environment={VARIABLE: places, **_uproar_variables()},
-        limit=max(study.job_limit for study in studies),
+        plugins=study.plugins,
+        files={name: keep(bundle(name)) for name in dict.fromkeys(_files(study))},
+        versions={package: _version(package) for package in ("uproar", "torch")},
+        environment={**environment, VARIABLE: places},
+        limit=study.job_limit,
     )
 
 
@@ -129,21 +111,40 @@ def _files(study: Study) -> list[str]:
     return [*study.plugins, *models, *weights, *maps]
 
 
-def _uproar_variables() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if k.startswith("UPROAR_") and k != VARIABLE}
+def shared_root(root: str) -> str:
+    """A store as other machines see it."""
+    if is_private(root):
+        raise BadInput(f"No node sees {root}: use a folder that all nodes share, or a URL.")
+    return root if "://" in root else str(Path(root).resolve())
 
 
 _ready: set[str] = set()
 """The runs this process can work for."""
 
 
-def prepare(setup: WorkerSetup, fetch: Callable[[Any], Bundle] = lambda content: content) -> None:
-    """Make this process one that can do the jobs of a run, or say why it cannot; `fetch` gets the content of a file."""
-    if setup.token in _ready:
-        return
-    here = metadata.version("uproar")
-    if here != setup.version:
-        raise BadInput(f"it has uproar {here}, not {setup.version}: install the same version.")
+def prepare(
+    setup: WorkerSetup, job: Job, data: str, host: str, fetch: Callable[[Any], Bundle] = lambda content: content
+) -> None:
+    """Make this process one that can do a job, or say why `host` cannot; `fetch` gets the content of a file.
+
+    `data` is the fingerprint that the job's images have for the user.
+    """
+    try:
+        if setup.token not in _ready:
+            _install(setup, fetch)
+        if fingerprint_of(job) != data:
+            raise BadInput(f"its {job.data.name} holds other images than that of this machine.")
+    except UproarError as error:
+        reason = one_line(error).rstrip(".")
+        raise BadInput(
+            f"Node {host} cannot do this study: {reason}. Fix that, or leave the node out; what was finished is kept."
+        ) from None
+
+
+def _install(setup: WorkerSetup, fetch: Callable[[Any], Bundle]) -> None:
+    for package, version in setup.versions.items():
+        if (here := _version(package)) != version:
+            raise BadInput(f"it has {package} {here}, not {version}: install the same version.")
     for name, value in setup.environment.items():
         os.environ.setdefault(name, value)  # a node's own setting wins: it knows its disks
     with contextlib.suppress(OSError):
@@ -160,12 +161,11 @@ def prepare(setup: WorkerSetup, fetch: Callable[[Any], Bundle] = lambda content:
     _ready.add(setup.token)
 
 
+def _version(package: str) -> str:
+    """The version of a package here, without the device it was built for."""
+    return metadata.version(package).partition("+")[0]
+
+
 def fingerprint_of(job: Job) -> str:
     """The fingerprint of the images that a job is about; empty where it is about none."""
     return "" if job.data is None else Data(job.data.name, job.data.limit, job.data.output).task.fingerprint
-
-
-def check_data(job: Job, fingerprint: str) -> None:
-    """Refuse to compute with images that are not those of the user's machine."""
-    if fingerprint_of(job) != fingerprint:
-        raise BadInput(f"its {job.data.name} holds other images than that of this machine.")

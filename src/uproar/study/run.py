@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from uproar.errors import BadInput
@@ -83,37 +85,6 @@ def plan_results(
     return Plan(wanted, cached, jobs_of(absent, device), list(beside), refused)
 
 
-class Queue:
-    """Jobs by what they need: those whose needs have all ended are `ready`."""
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.ready = deque(job for job in jobs if not job.needs)
-        self._missing = {job.id: len(job.needs) for job in jobs}
-        self._dependents: dict[str, list[Job]] = defaultdict(list)
-        for job in jobs:
-            for need in job.needs:
-                self._dependents[need].append(job)
-
-    def end(self, job: Job) -> None:
-        """A job has ended, well or not: what waited for it alone is ready."""
-        for dependent in self._dependents.pop(job.id, ()):
-            self._missing[dependent.id] -= 1
-            if not self._missing[dependent.id]:
-                self.ready.append(dependent)
-
-
-class Deadline:
-    """Whether the time that may be spent is over."""
-
-    def __init__(self, budget: float | None) -> None:
-        self.end = None if budget is None else time.monotonic() + budget
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing new may begin."""
-        return self.end is not None and time.monotonic() >= self.end
-
-
 def run_study(
     study: Study,
     store: str | Path,
@@ -134,12 +105,13 @@ def run_study(
     if budget is not None and not budget > 0:
         raise BadInput(f"budget is a time in seconds above 0, not {budget}.")
     study.check_files()
-    whole, deadline = Progress(study=study.name), Deadline(budget)
+    whole = Progress(study=study.name)
+    deadline = math.inf if budget is None else time.monotonic() + budget
     whole.outcomes |= settled or {}
     with _workers(study, store, jobs, ray, slurm) as runner:
         whole.pace = Pace(runner.workers)
         for name, todo in _plans(study, store, whole.outcomes):
-            if deadline.over and whole.total:
+            if time.monotonic() >= deadline and whole.total:
                 break
             _begin(Store(store))  # not before the plan: a study that cannot run leaves no store
             whole.promised |= {(result.folder, result.key) for result in (*todo.wanted, *todo.beside)}
@@ -148,7 +120,7 @@ def run_study(
                 whole.total += progress.total
                 whole.cached += progress.cached
                 whole.done += progress.done
-    if deadline.over:
+    if time.monotonic() >= deadline:
         whole.notices.append(
             f"The budget of {budget:.0f} seconds ended the run: {whole.total - whole.done} results of what was "
             "begun are not done; the same command goes on."
@@ -195,9 +167,9 @@ def _workers(
         raise BadInput("Give --jobs for this machine, --ray or --slurm for a cluster; not more than one of them.")
     root = Store(store).root
     if ray is not None:
-        runner: Executor = Ray(root, ray, [study])
+        runner: Executor = Ray(root, ray, study)
     elif slurm is not None:
-        runner = Submitit(root, slurm, [study])
+        runner = Submitit(root, slurm, study)
     else:
         runner = executor(root, workers(jobs, study.device), study.plugins, study.job_limit)
     try:
@@ -206,7 +178,7 @@ def _workers(
         runner.close()
 
 
-def _run(name: str, todo: Plan, runner: Executor, listen: Listener, deadline: Deadline, whole: Progress) -> Progress:
+def _run(name: str, todo: Plan, runner: Executor, listen: Listener, deadline: float, whole: Progress) -> Progress:
     """Make everything of a plan; what the store loses meanwhile is made once more."""
     progress = Progress(len(todo.wanted), todo.cached, todo.cached, whole.pace, study=name)
     progress.outcomes, progress.notices, progress.seconds = whole.outcomes, whole.notices, whole.seconds
@@ -216,7 +188,7 @@ def _run(name: str, todo: Plan, runner: Executor, listen: Listener, deadline: De
     for _ in range(ATTEMPTS):
         whole.pace.expect((job.like, job.cost) for job in jobs)
         lost = _drive(jobs, counted, runner, progress, listen, deadline)
-        if not lost or deadline.over:
+        if not lost or time.monotonic() >= deadline:
             return progress
         store = Store(runner.root)
         jobs = jobs_of(missing(lost, store), jobs[0].device)
@@ -231,57 +203,51 @@ def _drive(
     runner: Executor,
     progress: Progress,
     listen: Listener,
-    deadline: Deadline,
+    deadline: float,
 ) -> dict[Result, Lost]:
     """Hand out jobs as soon as what they need has ended, until all are done or the time is over; what was lost."""
-    queue, under_way, lost = Queue(jobs), set[str](), dict[Result, Lost]()
+    named, order = {job.id: job for job in jobs}, TopologicalSorter({job.id: job.needs for job in jobs})
+    order.prepare()
+    under_way: set[Future[Report]] = set()
     ended: dict[Result, Outcome] = {}
 
     def settle(report: Report) -> None:
         if report.seconds:
             progress.pace.spent(report.job.like, report.job.cost, report.seconds)
         progress.notices += report.notices
-        kind = report.job.step
-        progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds
+        progress.seconds[report.job.step] = progress.seconds.get(report.job.step, 0.0) + report.seconds
         for result, outcome in report.outcomes.items():
             ended[result] = outcome
-            if isinstance(outcome, Lost):
-                lost[result] = outcome
-            else:
+            if not isinstance(outcome, Lost):
                 _note(result, outcome, counted, progress)
         listen(progress)
 
-    while queue.ready or under_way:
-        if deadline.over:
-            queue.ready.clear()
-            under_way -= {job.id for job in runner.withdraw()}
-            if not under_way:
-                return lost
-        while queue.ready:
-            job = queue.ready.popleft()
+    while order.is_active():
+        over = time.monotonic() >= deadline
+        if over:
+            under_way -= {future for future in under_way if future.cancel()}
+        for job in () if over else map(named.__getitem__, order.get_ready()):
             inherited = {r: why for r in job.results if (why := _inherited(r, ended, progress.outcomes)) is not None}
             possible = tuple(result for result in job.results if result not in inherited)
             if inherited:
                 settle(Report(job, inherited, 0.0))
             if possible:
-                runner.submit(job.only(possible))
-                under_way.add(job.id)
+                under_way.add(runner.submit(job.only(possible)))
             else:
-                queue.end(job)
+                order.done(job.id)
+        if over and not under_way:
+            break
         if not under_way:
             continue
-        progress.running = runner.running()
+        progress.where(runner.running())
         listen(progress)
-        report = runner.next()
-        progress.running = runner.running()
-        progress.where(runner.places(), "" if report is None else report.worker)
-        if report is None:
-            listen(progress)
-            continue
-        under_way.discard(report.job.id)
-        settle(report)
-        queue.end(report.job)
-    return lost
+        for future in runner.wait(under_way):
+            under_way.discard(future)
+            report = future.result()
+            progress.where(runner.running(), report.worker)
+            settle(report)
+            order.done(report.job.id)
+    return {result: outcome for result, outcome in ended.items() if isinstance(outcome, Lost)}
 
 
 def _note(result: Result, outcome: Outcome, counted: Collection[Result], progress: Progress) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import itertools
 import json
 import math
 import os
@@ -20,20 +21,21 @@ import signal
 import socket
 import subprocess
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from uproar.backends import backend_at, is_private
-from uproar.errors import BadInput, StoreError, UproarError, one_line
+from uproar.backends import backend_at
+from uproar.errors import BadInput, StoreError, UproarError
 from uproar.paths import write_file
-from uproar.study.executors import drain, failure_report, run_apart
+from uproar.study.executors import ATTEMPTS, KEPT, Executor, failure_report, run_apart
 from uproar.study.graph import Job, Report
-from uproar.study.remote_worker import NodeUnfit, Token, WorkerSetup, check_data, fingerprint_of, prepare, worker_setup
+from uproar.study.remote_worker import Token, WorkerSetup, fingerprint_of, prepare, shared_root, worker_setup
 from uproar.study.spec import Resources, Study
+from uproar.wording import duration
 
 SlurmRequest = str | Mapping[str, Any]
 """What a user asks of a SLURM cluster: `partition=gpu,time=4h`, or the same as a mapping; `auto` for nothing."""
@@ -161,6 +163,17 @@ SETUP = "setup.pkl"
 """What all tasks of a run have to know: written and read by the same user, in the folder of submitit's own files."""
 SHARE = 0.8
 """Of the time limit: no job is begun that would, if it took as long as the longest so far, end later."""
+BUNDLE = 300.0
+"""Seconds of work in a task, once it is known how long jobs of its kind take."""
+POLL = {"slurm": 1.0, "local": 0.1, "debug": 0.01}
+"""Seconds between two looks for ended tasks."""
+ASK = 60.0
+"""Seconds between two questions to SLURM whether tasks that say nothing are still there."""
+ENDING = 5.0
+"""Seconds that cancelled processes of this machine have to end."""
+
+
+# what a task does
 
 
 @dataclass(frozen=True)
@@ -191,7 +204,6 @@ class Served:
     host: str
     reports: list[Report] = field(default_factory=list)
     """Of the jobs that ended, in their order."""
-    unfit: NodeUnfit | None = None
     error: UproarError | None = None
     out_of_time: bool = False
     """Whether the job after these was under way when the time ended."""
@@ -227,12 +239,7 @@ def _serve(task: Task, served: Served) -> None:
             return
         said = {"host": served.host, "job": place}
         write_file(task.status, json.dumps(said).encode())
-        try:
-            prepare(setup)
-            check_data(job, data)
-        except UproarError as error:
-            served.unfit = NodeUnfit(one_line(error))
-            return
+        prepare(setup, job, data, served.host)
         served.reports.append(run_apart(job, setup.root, setup.plugins, setup.limit))
 
 
@@ -264,19 +271,10 @@ def _end(number: int, _: FrameType | None) -> None:
     raise OutOfTime
 
 
-ATTEMPTS = 2
-"""How often a job is given to a task when its task dies under it."""
-BUNDLE = 300.0
-"""Seconds of work in a task, once it is known how long jobs of its kind take."""
-PATIENCE = 5.0
-"""Seconds without news after which `next` returns, so that somebody who watches sees that time passes."""
-POLL = {"slurm": 1.0, "local": 0.1, "debug": 0.0}
-"""Seconds between two looks for ended tasks."""
-ASK = 60.0
-"""Seconds between two questions to SLURM whether tasks that say nothing are still there."""
-ENDING = 5.0
-"""Seconds that cancelled processes of this machine have to end."""
-THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# who hands tasks out
+
+
+Entry = tuple[Job, Future[Report]]
 
 
 @dataclass
@@ -284,161 +282,145 @@ class _Handed:
     """A task that the cluster has."""
 
     task: Task
+    entries: list[Entry]
     submitted: Any
     host: str = ""
     """Where it runs; empty as long as it waits."""
     place: int = 0
     """Which of its jobs it does."""
 
-    @property
-    def job(self) -> Job:
-        """The job under way."""
-        return self.task.jobs[self.place]
-
     def poll(self) -> None:
         """Read what the task says of itself."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads(self.task.status.read_bytes())
-            self.host, self.place = str(said["host"]), min(int(said["job"]), len(self.task.jobs) - 1)
+            self.place = min(int(said["job"]), len(self.entries) - 1)
+            if not self.host:
+                self.host = str(said["host"])
+                for _, future in self.entries:
+                    if not future.running():
+                        future.set_running_or_notify_cancel()
+
+    def cancel(self) -> None:
+        """Take it from the cluster."""
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            self.submitted.cancel(check=False)
+
+    def forget(self) -> None:
+        """Remove what was pickled for the task and by it, and its word of what it does; what it printed stays."""
+        paths = self.submitted.paths
+        for file in (self.task.status, paths.submitted_pickle, paths.result_pickle):
+            with contextlib.suppress(OSError):
+                Path(file).unlink()
 
 
-class Submitit:
-    """Tasks of a SLURM cluster, or of submitit's executors for one machine."""
+class Submitit(Executor):
+    """Tasks of a SLURM cluster, or of submitit's executors for one machine; one thread looks after all of them."""
 
-    def __init__(self, root: str, settings: SlurmRequest, studies: Sequence[Study]) -> None:
-        if is_private(root):
-            raise BadInput(f"No node sees {root}: use a folder that all nodes share, or a URL.")
-        self.settings = read_settings(settings, studies[0].resources)
-        self.submitit = imported()
-        self.root = root if "://" in root else str(Path(root).resolve())
+    def __init__(self, root: str, settings: SlurmRequest, study: Study) -> None:
+        self.settings = read_settings(settings, study.resources)
+        super().__init__(shared_root(root), 1 if self.settings.cluster == "debug" else self.settings.workers)
         self.token = Token(self.root)
-        logs = Path(self.settings.logs) if self.settings.logs else _logs_beside(root, studies[0].name)
-        self.folder = logs.resolve() / self.token.name.rpartition("/")[2]
-        self.workers = 1 if self.settings.cluster == "debug" else self.settings.workers
-        self.waiting: deque[Job] = deque()
+        beside = (Path(root).parent if "://" not in root else Path("runs") / study.name) / "slurm"
+        self.folder = Path(self.settings.logs or beside).resolve() / self.token.name.rpartition("/")[2]
         self.handed: list[_Handed] = []
-        self.reports: deque[Report] = deque()
         self.deaths: dict[str, int] = {}
         self.spent: dict[str, list[float]] = {}
         self.notices: list[str] = []
         self.count, self.asked = 0, time.monotonic()
         try:
-            self._begin(studies)
+            self.folder.mkdir(parents=True, mode=0o700)  # for this user's eyes
+            self.token.write()
+            write_file(self.folder / SETUP, pickle.dumps(worker_setup(self.root, self.token.name, study)))
+            self.executor = _executor(self.settings, self.folder)
+        except OSError as error:
+            self.close()
+            reason = error.strerror or error
+            raise StoreError(f"Cannot write into {self.folder}: {reason}; give --slurm logs=FOLDER.") from None
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, studies: Sequence[Study]) -> None:
-        """Make the folder of this run, for this user's eyes, with what every task has to know."""
-        try:
-            self.folder.mkdir(parents=True, mode=0o700)
-            self.token.write()
-            write_file(self.folder / SETUP, pickle.dumps(worker_setup(self.root, self.token.name, studies)))
-        except OSError as error:
-            raise StoreError(
-                f"Cannot write into {self.folder}: {error.strerror or error}; give --slurm logs=FOLDER."
-            ) from None
-        self.executor = _executor(self.submitit, self.settings, self.folder)
+    def start(self) -> None:
+        self.start_threads(1)
 
-    # the face of an executor
-
-    def submit(self, job: Job) -> None:
-        self.waiting.append(job)
-
-    def running(self) -> list[Job]:
-        return [one.job for one in self.handed if one.host]
-
-    def places(self) -> dict[str, list[Job]]:
-        """What each node is doing."""
-        jobs: dict[str, list[Job]] = {}
-        for one in self.handed:
-            if one.host:
-                jobs.setdefault(one.host, []).append(one.job)
-        return jobs
-
-    def next(self) -> Report | None:
-        """Wait for any job to end; None if a task ended without a report, or nothing happened for a while."""
-        if not self.reports:
-            self._hand_out()
-        until = time.monotonic() + PATIENCE
-        while not self.reports and time.monotonic() < until:
-            ended = [one for one in self.handed if one.submitted.done(self._is_time_to_ask())]
-            for one in ended:
-                self._take(one)
-            if ended:
-                break
-            for one in self.handed:
-                one.poll()
-            time.sleep(POLL[self.settings.cluster])
-        return self.reports.popleft() if self.reports else None
-
-    def withdraw(self) -> list[Job]:
-        """Take back what waits here, and what waits in the cluster's queue."""
-        jobs = drain(self.waiting)
-        for one in [one for one in self.handed if not one.host]:
-            one.poll()
-            if not one.host:
-                self.handed.remove(one)
-                _cancel(one)
-                jobs += one.task.jobs
-        return jobs
-
-    def close(self) -> None:
+    def end(self) -> None:
         """Cancel all tasks; what tasks printed stays in the folder if one of them did not end well."""
+        for thread in self.threads:  # so that nothing is handed out any more
+            thread.join(ENDING)
         self.token.remove()
         if not self.handed and not self.deaths:
             shutil.rmtree(self.folder, ignore_errors=True)
-        for one in self.handed:
-            _cancel(one)
+        for handed in self.handed:
+            handed.cancel()
         until = time.monotonic() + ENDING
         while self.settings.cluster == "local" and time.monotonic() < until:
-            if all(one.submitted.done() for one in self.handed):
+            if all(handed.submitted.done() for handed in self.handed):
                 break
             time.sleep(POLL["local"])
-        for one in self.handed:
-            _forget(one)
-        self.handed, self.waiting = [], deque()
-        (self.folder / SETUP).unlink(missing_ok=True)
+        for handed in self.handed:
+            handed.forget()
         with contextlib.suppress(OSError):
+            (self.folder / SETUP).unlink(missing_ok=True)
             self.folder.parent.rmdir()  # where nothing is left to read
 
     # tasks and their ends
 
-    def _is_time_to_ask(self) -> bool:
-        """Whether SLURM is asked about tasks: they are found by their results, but one that died has none."""
-        if time.monotonic() - self.asked < ASK:
-            return False
-        self.asked = time.monotonic()
-        return True
+    def serve(self, number: int) -> None:
+        """Hand out tasks and look after them until the end; an error ends every job."""
+        try:
+            while not self.closed:
+                time.sleep(POLL[self.settings.cluster])  # what is submitted meanwhile is one array
+                self._look()
+        except BaseException as error:
+            for _, future in [*self.waiting, *(entry for handed in self.handed for entry in handed.entries)]:
+                if not future.done():
+                    future.set_exception(error)
+
+    def _look(self) -> None:
+        """Take what has ended, see what runs, hand out what waits."""
+        ask = time.monotonic() - self.asked > ASK  # tasks are found by their results, but one that died has none
+        self.asked = time.monotonic() if ask else self.asked
+        for handed in [*self.handed]:
+            if handed.submitted.done(ask):
+                self._take(handed)
+                continue
+            handed.poll()
+            if not handed.host and all(future.cancelled() for _, future in handed.entries):
+                self.handed.remove(handed)
+                handed.cancel()
+        self.under_way = {handed.task.jobs[handed.place]: handed.host for handed in self.handed if handed.host}
+        self._hand_out()
 
     def _hand_out(self) -> None:
-        free = self.workers - len(self.handed)
-        bundles: list[list[Job]] = []
-        while self.waiting and len(bundles) < free:
-            bundles.append(self._bundle())
+        """Give free places of the cluster tasks, as one array."""
+        bundles: list[list[Entry]] = []
+        while len(bundles) < self.workers - len(self.handed) and (bundle := self._bundle()):
+            bundles.append(bundle)
         if not bundles:
             return
-        tasks = [self._task(jobs) for jobs in bundles]
+        tasks = [self._task([job for job, _ in bundle]) for bundle in bundles]
         try:
-            with _environment(THREADS), self.executor.batch():
+            with self.executor.batch():
                 submitted = [self.executor.submit(serve, task) for task in tasks]
-        except _errors(self.submitit, OSError, subprocess.CalledProcessError) as error:
-            raise UproarError(
-                f"The cluster refused the tasks: {_last_line(error)}. What was finished is kept; the same command "
-                "goes on from there."
-            ) from None
-        self.handed += [_Handed(task, one) for task, one in zip(tasks, submitted, strict=True)]
+        except _errors(OSError, subprocess.CalledProcessError) as error:
+            self.waiting += [entry for bundle in bundles for entry in bundle]
+            raise UproarError(f"The cluster refused the tasks: {_last_line(error)}. {KEPT}") from None
+        self.handed += map(_Handed, tasks, bundles, submitted)
 
-    def _bundle(self) -> list[Job]:
+    def _bundle(self) -> list[Entry]:
         """The next jobs of one kind for a task; a single one until it is known how long they take."""
-        kind = self.waiting[0].step
-        times = self.spent.get(kind)
-        known = 1 if times is None else max(1, int(BUNDLE / max(sum(times) / len(times), 1e-3)))
-        most = min(known, math.ceil(len(self.waiting) / (2 * self.workers)))
-        jobs = [self.waiting.popleft()]
-        while self.waiting and len(jobs) < most and self.waiting[0].step == kind:
-            jobs.append(self.waiting.popleft())
-        return jobs
+        with self.changed:
+            self.waiting = [entry for entry in self.waiting if not entry[1].cancelled()]
+            self.waiting.sort(key=lambda entry: entry[0].place)
+            if not self.waiting:
+                return []
+            kind = self.waiting[0][0].step
+            times = self.spent.get(kind)
+            known = 1 if times is None else max(1, int(BUNDLE / max(sum(times) / len(times), 1e-3)))
+            most = min(known, math.ceil(len(self.waiting) / (2 * self.workers)))
+            bundle = list(itertools.takewhile(lambda entry: entry[0].step == kind, self.waiting[:most]))
+            del self.waiting[: len(bundle)]
+            return bundle
 
     def _task(self, jobs: Sequence[Job]) -> Task:
         self.count += 1
@@ -446,60 +428,59 @@ class Submitit:
         own = self.settings.cluster != "debug"
         return Task(str(self.folder), self.count, tuple(jobs), data, self.settings.time, own)
 
-    def _take(self, one: _Handed) -> None:
+    def _take(self, handed: _Handed) -> None:
         """What an ended task reports; what it has not done is given to another."""
-        self.handed.remove(one)
-        one.poll()
+        handed.poll()
         try:
-            served: Served = one.submitted.result()
-        except _errors(self.submitit) as error:
-            self._give_again(one, one.place, f"its task died{_on(one.host)}: {_reason(error, one)}")
+            served: Served = handed.submitted.result()
+        except _errors():
+            self.handed.remove(handed)
+            state, on = str(handed.submitted.state).lower(), f" on {handed.host}" if handed.host else ""
+            how = f"{state}, " if state not in ("unknown", "finished") else ""
+            what = f"its task died{on}: {how}see {handed.submitted.paths.stderr}"
+            self._give_again(handed.entries, handed.place, what)
             return
         finally:
-            _forget(one)
+            handed.forget()
         if served.error is not None:
             raise served.error
-        if served.unfit is not None:
-            raise BadInput(
-                f"Node {served.host} cannot do this study: {served.unfit.reason.rstrip('.')}. Mend it, or leave the "
-                f"node out with --slurm exclude={served.host}; what was finished is kept."
-            )
-        for report in served.reports:
+        self.handed.remove(handed)
+        for (_, future), report in zip(handed.entries, served.reports, strict=False):
             self.spent.setdefault(report.job.step, []).append(report.seconds)
-            notices, self.notices = [*self.notices, *report.notices], []
-            self.reports.append(replace(report, worker=served.host, notices=notices))
-        done = len(served.reports)
-        if served.out_of_time and done < len(one.task.jobs):
-            self._give_again(one, done, f"it did not end within the {_hours(self.settings.time)} of its task")
+            self._end(future, replace(report, worker=served.host))
+        rest = handed.entries[len(served.reports) :]
+        if served.out_of_time and rest:
+            self._give_again(rest, 0, f"it did not end within the {duration(self.settings.time)} of its task")
         else:
-            self.waiting.extendleft(reversed(one.task.jobs[done:]))
+            self._wait_again(rest)
 
-    def _give_again(self, one: _Handed, place: int, what: str) -> None:
+    def _end(self, future: Future[Report], report: Report) -> None:
+        notices, self.notices = [*self.notices, *report.notices], []
+        if not future.cancelled():
+            future.set_result(replace(report, notices=notices))
+
+    def _wait_again(self, entries: Sequence[Entry]) -> None:
+        with self.changed:
+            self.waiting += entries
+
+    def _give_again(self, entries: list[Entry], place: int, what: str) -> None:
         """Give the jobs of a task out again; the one at `place` ended it, and fails when that happens too often."""
-        guilty = one.task.jobs[place]
-        rest = [job for job in one.task.jobs if job is not guilty]
-        times = self.deaths[guilty.id] = self.deaths.get(guilty.id, 0) + 1
-        if times >= ATTEMPTS:
-            notices, self.notices = self.notices, []
-            self.reports.append(failure_report(guilty, f"{what} ({times} times)", notices))
+        job, future = entries[place]
+        times = self.deaths[job.id] = self.deaths.get(job.id, 0) + 1
+        if times < ATTEMPTS:
+            self.notices.append(f"{job}: {what}; done again.")
+            self._wait_again(entries)
         else:
-            self.notices.append(f"{guilty}: {what}; done again.")
-            rest.insert(0, guilty)
-        reported = {report.job.id for report in self.reports}
-        self.waiting.extendleft(reversed([job for job in rest if job.id not in reported]))
+            self._wait_again([entry for entry in entries if entry[0] is not job])
+            self._end(future, failure_report(job, f"{what} ({times} times)"))
 
 
-def imported() -> Any:
-    """The library."""
+def _executor(settings: SlurmSettings, folder: Path) -> Any:
+    """Submitit's executor, which asks for what the settings say."""
     try:
         import submitit
     except ImportError:
         raise BadInput("--slurm needs submitit: pip install 'uproar[submitit]'.") from None
-    return submitit
-
-
-def _executor(submitit: Any, settings: SlurmSettings, folder: Path) -> Any:
-    """Submitit's executor, which asks for what the settings say."""
     if settings.cluster == "slurm" and shutil.which("sbatch") is None:
         raise BadInput(
             "SLURM's sbatch is not on this machine: run the command on a node from which jobs are submitted "
@@ -513,68 +494,20 @@ def _executor(submitit: Any, settings: SlurmSettings, folder: Path) -> Any:
         mem_gb=settings.memory or None,
         cpus_per_task=settings.cpus,
         gpus_per_node=settings.gpus or None,
-        slurm_setup=[f"export {name}={value}" for name, value in THREADS.items()],
+        slurm_setup=["export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"],
         slurm_array_parallelism=settings.workers,
         **{f"slurm_{name}": value for name, value in asked.items() if value},
     )
     return executor
 
 
-def _logs_beside(root: str, name: str) -> Path:
-    """Where submitit keeps its files: beside the store if that is a folder, else in that of the run."""
-    return (Path(root).parent if "://" not in root else Path("runs") / name) / "slurm"
+def _errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
+    """What submitit raises of tasks that were refused or ended without a result."""
+    from submitit.core.utils import FailedJobError, FailedSubmissionError, UncompletedJobError
 
-
-def _errors(submitit: Any, *others: type[Exception]) -> tuple[type[Exception], ...]:
-    """What the library raises of tasks that were refused or ended without a result."""
-    from submitit.core.utils import FailedSubmissionError, UncompletedJobError
-
-    return (UncompletedJobError, submitit.core.utils.FailedJobError, FailedSubmissionError, *others)
-
-
-def _cancel(one: _Handed) -> None:
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        one.submitted.cancel(check=False)
-
-
-def _forget(one: _Handed) -> None:
-    """Remove what was pickled for a task and by it, and its word of what it does; what it printed stays."""
-    paths = one.submitted.paths
-    for file in (one.task.status, paths.submitted_pickle, paths.result_pickle):
-        with contextlib.suppress(OSError):
-            Path(file).unlink()
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Meanwhile these variables are set: tasks start with the environment of who submits them."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _on(host: str) -> str:
-    return f" on {host}" if host else ""
-
-
-def _reason(error: Exception, one: _Handed) -> str:
-    """What is known of the end of a task: SLURM's word for it and where it printed."""
-    state = str(one.submitted.state).lower()
-    said = f"{state}, " if state not in ("unknown", "finished") else ""
-    return f"{said}see {one.submitted.paths.stderr}"
+    return (UncompletedJobError, FailedJobError, FailedSubmissionError, *others)
 
 
 def _last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1].rstrip(".") if lines else type(error).__name__
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:g} hours" if seconds >= 3600 else f"{seconds / 60:g} minutes"
