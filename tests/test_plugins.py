@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -457,3 +461,34 @@ def test_an_audit_in_a_plugin_is_asked_of_a_run_that_knew_nothing_of_it(here, ca
     said = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "2 cells are finished." in said or "1 cells are finished." in said
     assert "Not answered: KeyError: 'no answer'." in said
+
+
+LENT = """
+import os, sys
+from uproar.plugins import Bundle, install_bundle, installed
+install_bundle("x.py", Bundle("x.py", {"x.py": b""}))
+print(installed["x.py"], flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+def test_what_killed_workers_leave_is_removed_by_the_next_one_and_what_others_use_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    both = [
+        subprocess.Popen([sys.executable, "-c", LENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    killed, alive = (Path(worker.stdout.readline().strip()).parent for worker in both)
+    try:
+        both[0].kill()
+        both[0].wait()
+        for folder in (killed, alive):
+            os.utime(folder, (0, 0))
+        assert killed.is_dir()
+        subprocess.run([sys.executable, "-c", LENT], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+        assert alive.is_dir() and not killed.exists()
+    finally:
+        for worker in both:
+            worker.kill()
+            worker.communicate()

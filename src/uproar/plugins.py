@@ -9,6 +9,7 @@ a file names them:
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import importlib
@@ -19,6 +20,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -269,19 +271,40 @@ def bundle(path: str | Path) -> Bundle:
     return Bundle(str(file.relative_to(top)), {str(each.relative_to(top)): each.read_bytes() for each in files})
 
 
+_BUNDLE = "uproar-files-"
 installed: dict[str, str] = {}
 """Where files of the user are on this machine, by the names that a study has for them."""
 
 
 def install_bundle(path: str, content: Bundle) -> None:
     """Use this content for a file of the user: a machine of a cluster may not have it, or have another one."""
-    place = Path(tempfile.mkdtemp(prefix="uproar-")).resolve()  # for this user's eyes only
+    import fcntl  # only where clusters are
+
+    _remove_left_bundles()
+    place = Path(tempfile.mkdtemp(prefix=_BUNDLE)).resolve()  # for this user's eyes only
+    fcntl.flock(os.open(place, os.O_RDONLY), fcntl.LOCK_EX)  # until this process ends, however it does
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     for name, held in content.files.items():
         copy = place / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(held)
     installed[path] = str(place / content.main)
+
+
+def _remove_left_bundles() -> None:
+    """Remove what processes left that were killed: nobody holds its lock."""
+    import fcntl
+
+    for place in Path(tempfile.gettempdir()).glob(f"{_BUNDLE}*"):
+        with contextlib.suppress(OSError):
+            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                state = os.fstat(handle)
+                if state.st_uid == os.getuid() and time.time() - state.st_mtime > 60:  # a new one has no lock yet
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(place)
+            finally:
+                os.close(handle)
 
 
 def file_at(path: str | Path) -> Path:

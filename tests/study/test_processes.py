@@ -13,6 +13,7 @@ import pytest
 
 from tests.processes import children, left_after
 from uproar.cli import app
+from uproar.cli.interrupt import orderly_end
 from uproar.store import Store
 from uproar.study import worker_process
 
@@ -143,9 +144,23 @@ def test_the_exit_code_is_that_of_the_signal(monkeypatch, capsys, number):
     try:
         assert in_process(monkeypatch, number) == 128 + number
         assert "Nothing was kept." in capsys.readouterr().err
-        assert signal.getsignal(number) == signal.SIG_DFL, "a second one ends the process wherever it is"
+        assert signal.getsignal(number) == usual
     finally:
         signal.signal(number, before)
+
+
+def test_while_the_first_ctrl_c_is_dealt_with_a_second_one_ends_the_process(monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), orderly_end():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            finally:
+                assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+        assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_signal_that_is_ignored_stays_ignored(monkeypatch):

@@ -44,8 +44,8 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 @contextlib.contextmanager
 def orderly_end() -> Iterator[None]:
-    """Meanwhile the first Ctrl-C stops in order and the next one ends the process wherever it is, also afterwards;
-    signals that ask for the end raise `Terminated`.
+    """Meanwhile the first Ctrl-C stops in order and the next one ends the process wherever it is; signals that ask
+    for the end raise `Terminated`. Afterwards all are handled as before.
 
     A signal that is ignored, as `nohup` has it, stays ignored. Only the main thread may ask for signals.
     """
@@ -59,9 +59,8 @@ def orderly_end() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, (before, ours) in replaced.items():
-            if number != signal.SIGINT or signal.getsignal(number) is ours:
-                signal.signal(number, before)
+        for number, (before, _) in replaced.items():
+            signal.signal(number, before)
 
 
 _said: list[str] = []
