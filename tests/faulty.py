@@ -30,9 +30,9 @@ STUDY = {
 EVERY_KIND = {
     **STUDY,
     "estimators": ["random", "iba(steps=1, samples=1)"],
-    "audits": ["sanity", 'values(estimators=["grad"], trials=2)'],
+    "audits": ["sanity", 'values(estimators=["grad"])'],
 }
-"""Also an estimator that prepares something for its network, and an audit with trials of a world without data."""
+"""Also an estimator that prepares something for its network, and an audit that changes the values of maps."""
 
 SMALL_SHARDS = 64 * 10
 """Features in a shard, so that even these images lie in several."""

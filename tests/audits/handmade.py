@@ -115,9 +115,5 @@ class Handed(registry.Evidence):
     def __init__(self, **parts: registry.StudyEvidence) -> None:
         self._parts = parts
 
-    @property
-    def trials(self):
-        raise NotApplicable("no trials were made up")
-
     def __getitem__(self, part: str) -> registry.StudyEvidence:
         return self._parts[part]

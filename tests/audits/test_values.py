@@ -1,19 +1,15 @@
-"""Values of maps: metrics that see them, metrics that do not, and a linear network whose answers are known."""
+"""Values of maps: metrics that see them, and metrics that do not."""
 
 from __future__ import annotations
-
-from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.spatial.distance import cdist
 
 from tests.audits.handmade import Handed, Handmade
 from uproar import Study
-from uproar.audits.registry import Trials, read_audit, studies_of
-from uproar.audits.synthetic import FEATURES, NAME, SIMULATIONS, Insertion, Simulation, data, maps, summary, trial
+from uproar.audits.registry import read_audit, studies_of
 from uproar.audits.values import (
     ALL,
     ALTERED,
@@ -28,15 +24,6 @@ from uproar.audits.values import (
     variants,
 )
 from uproar.errors import NotApplicable
-from uproar.expression import parse
-from uproar.metrics import Batch
-from uproar.metrics.probe import evaluate, summarise
-from uproar.metrics.soundness import Rule, sound_curve
-from uproar.seeds import Draws
-from uproar.store import Store
-from uproar.study.audit import trials_in, trials_of_audit
-from uproar.study.graph import Done, run_job
-from uproar.study.run import plan_results
 
 AXIS = (0.0, 0.5, 1.0)
 
@@ -60,10 +47,10 @@ def _made_up(shift: float, noise: float = 0.001) -> Handmade:
 
 
 def test_a_metric_whose_curves_do_not_move_misleads_and_one_whose_curves_do_holds():
-    blind = values(Handed(**{ALTERED: _made_up(0.0)}), estimators=("ig",), trials=0)
+    blind = values(Handed(**{ALTERED: _made_up(0.0)}), estimators=("ig",))
     assert blind.state == "misleads"
     assert blind.sentence.startswith("road cannot distinguish maps that differ in values and not in order")
-    sees = values(Handed(**{ALTERED: _made_up(0.2)}), estimators=("ig",), trials=0)
+    sees = values(Handed(**{ALTERED: _made_up(0.2)}), estimators=("ig",))
     assert sees.state == "holds"
     table = sees.tables["smallest Hausdorff distance by metric"]
     assert table["distance"].tolist() == pytest.approx([0.2, 0.2], abs=0.01)
@@ -142,110 +129,4 @@ def test_what_it_asks_for_is_plain_removed_and_introduced_maps():
 
 def test_nothing_finished_is_refused():
     with pytest.raises(NotApplicable, match="no metric of ig .* is finished"):
-        values(Handed(**{ALTERED: Handmade()}), estimators=("ig",), trials=0)
-
-
-def test_the_linear_network_gives_the_known_answers():
-    each = [trial(number, samples=300) for number in range(4)]
-    trials = {name: np.array([values[name] for values in each]) for name in each[0]}
-    table = summary(trials).set_index(["map", "metric"])
-    result = table["mean"]
-    assert result["truth", "soundness"] == result["removed", "soundness"] == 1
-    assert result["introduced", "soundness"] < 0.95
-    assert result["removed", "completeness"] < result["truth", "completeness"] - 0.05
-    assert set(table["trials"]) == {4}
-
-
-def test_trials_are_made_once_and_depend_on_their_numbers_alone(tmp_path, monkeypatch):
-    asked_for, few = [], Simulation(lambda number: asked_for.append(number) or {"number": number**2})
-    monkeypatch.setitem(SIMULATIONS, NAME, few)
-    store = Store(tmp_path)
-    for count, new, cached in ((120, 3, 0), (120, 0, 3), (150, 1, 2)):
-        todo = plan_results(trials_of_audit(Trials(NAME, count)), store)
-        assert (len(todo.jobs), todo.cached) == (new, cached)
-        with pytest.raises(NotApplicable, match="not finished") if new else nullcontext():
-            trials_in(Trials(NAME, count), store)
-        for job in todo.jobs:
-            (outcome,) = run_job(job, store.root).outcomes.values()
-            assert outcome == Done()
-        values = trials_in(Trials(NAME, count), store)["number"]
-        assert values.tolist() == [number**2 for number in range(count)]
-    assert len(asked_for) == 120 + 50  # the last twenty came in a smaller piece
-    few = Simulation(few.trial, version=2)
-    monkeypatch.setitem(SIMULATIONS, NAME, few)
-    assert plan_results(trials_of_audit(Trials(NAME, 120)), store).cached == 0
-
-
-def test_with_zeros_in_the_holes_the_linear_network_is_as_simulated():
-    draws = np.random.default_rng(0)
-    x, y = data(1000, draws)
-    zero, (truth, removed, _) = np.zeros_like(x), maps(x, y, draws).values()
-    half = (0.5, 0.5 + 1e-9)  # one threshold
-    assert Insertion(x, y, truth, zero).completeness(half) == pytest.approx(0.965, abs=0.02)
-    assert Insertion(x, y, removed, zero).completeness(half) == pytest.approx(0.821, abs=0.04)
-    less = np.clip(truth / truth.max(1, keepdims=True) - 0.6, 0, 1)
-    assert Insertion(x, y, less, zero).completeness(half) == pytest.approx(0.445, abs=0.05)
-    accuracy, shares = Insertion(x, y, truth, zero).curve()
-    assert float(accuracy[0]) == 1
-    assert float(shares[-1]) == pytest.approx(0.12, abs=0.02)
-
-
-def test_sums_equal_features_filled_one_by_one():
-    draws = np.random.default_rng(1)
-    x, y = data(20, draws)
-    fill, a = draws.normal(size=x.shape), maps(x, y, draws)["introduced"]
-    insertion = Insertion(x, y, a, fill)
-    lost = [
-        1 - np.mean(np.sign(np.where(a > a.max(1, keepdims=True) * (1 - r), fill, x).sum(1)) == y) for r in (0.2, 0.6)
-    ]
-    assert insertion.completeness((0.2, 0.6)) == pytest.approx(np.mean(lost))
-    kept = a.argsort(1)[:, FEATURES - 4 :]
-    shown = fill.copy()
-    np.put_along_axis(shown, kept, np.take_along_axis(x, kept, 1), 1)
-    assert float(insertion.curve()[0][0]) == np.mean(np.sign(shown.sum(1)) == y)
-
-
-class _Sum(torch.nn.Module):
-    """Two classes by the sign of the sum."""
-
-    def forward(self, x):
-        total = x.flatten(1).sum(1)
-        return torch.stack([-total, total], 1)
-
-
-def _tabular(x: np.ndarray, y: np.ndarray, a: np.ndarray, **more) -> Batch:
-    """Samples as images of one row."""
-    images = torch.from_numpy(x).float()[:, None, None]
-    model = _Sum()
-    return Batch(
-        model,
-        images,
-        torch.from_numpy(y > 0).long(),
-        torch.from_numpy(a).float()[:, None],
-        model(images),
-        Draws.of(0, len(x)),
-        **more,
-    )
-
-
-def test_the_metrics_of_images_give_the_same_numbers_for_rows_of_features():
-    draws = np.random.default_rng(2)
-    x, y = data(100, draws)
-    for name, a in maps(x, y, draws).items():
-        ours = Insertion(x, y, a, np.zeros_like(x))
-        calls = [parse("completeness(fill=zero)"), parse("soundness(fill=zero, steps=49, level=0.9)")]
-        responses, _ = evaluate(calls, _tabular(x, y, a))
-        assert summarise(calls[0], responses[str(calls[0])])["value"] == pytest.approx(ours.completeness()), name
-        accuracy, shares = sound_curve(responses[str(calls[1])], "accuracy", Rule(0.01))
-        first = 9  # 36 of 200 features: further on, features without attribution come in random order
-        for theirs, mine in zip((accuracy, shares), ours.curve(), strict=True):
-            assert theirs[:first].tolist() == pytest.approx(mine[:first].tolist(), abs=1e-6), name
-
-
-def test_features_drawn_from_training_samples_are_as_good_as_normal_ones():
-    draws = np.random.default_rng(3)
-    x, y = data(300, draws)
-    train = torch.from_numpy(data(500, draws)[0]).float()[:, None, None]
-    call = parse("completeness(fill=resample)")
-    responses, _ = evaluate([call], _tabular(x, y, maps(x, y, draws)["truth"], train=train))
-    assert summarise(call, responses[str(call)])["value"] == pytest.approx(0.818, abs=0.03)
+        values(Handed(**{ALTERED: Handmade()}), estimators=("ig",))

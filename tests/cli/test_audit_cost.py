@@ -89,7 +89,7 @@ def test_the_same_run_after_an_audit_keeps_it_on_the_page_and_another_study_says
 
 
 def test_a_folder_of_scores_is_told_what_to_do_instead(tmp_path, capsys):
-    (tmp_path / "scores.csv").write_text("method,metric,value\n")
+    (tmp_path / "scores.json").write_text("{}")
     assert _exit_code(["audit", str(tmp_path)]) == 2
     said = re.sub(r"\s+", " ", capsys.readouterr().err)
     assert "holds scores of maps (uproar score), not a run: run a study" in said

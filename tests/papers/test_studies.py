@@ -115,6 +115,7 @@ def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypa
 SPURIOUS = {"li2024:cue-retrained", "li2024:cue-original", "li2024:cue-clean"}
 MARKS = {"li2024:rect", "li2024:pooling", "li2024:rect-road-marked", "li2024:rect-road-real"}
 MARKS |= {"li2024:cam-marked", "li2024:cam-real"}
+SYNTHETIC = {f"li2024:synthetic-{what}" for what in ("completeness", "soundness", "removed", "introduced")}
 LAPTOP = {"hooker2019:edges", "li2024:no-best-in-both", "vandersmissen2023:blur-fill", "vandersmissen2023:pointing-lrp"}
 """Claims about estimators or settings that the tiny studies leave out."""
 
@@ -126,8 +127,8 @@ def _names(paper: str) -> set[str]:
 def asked_in(name: str) -> set[str]:
     """The claims that a tiny study can decide; Li et al. have three studies."""
     parts = {
-        "li2024-spurious-tiny": SPURIOUS,
-        "li2024-marks-tiny": MARKS,
+        "li2024-spurious-tiny": SPURIOUS | SYNTHETIC,
+        "li2024-marks-tiny": MARKS | SYNTHETIC,
         "li2024-tiny": (_names("li2024") - SPURIOUS - MARKS - LAPTOP) | {"li2024:cam-real"},
     }
     return parts[name] if name in parts else _names(name.removesuffix("-tiny")) - LAPTOP

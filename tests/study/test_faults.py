@@ -6,19 +6,13 @@ import contextlib
 import shutil
 import threading
 
-import numpy as np
 import pytest
 
 import faulty
 import uproar
 from tests.readings import forget
-from uproar.audits.registry import Trials
-from uproar.audits.synthetic import NAME
-from uproar.errors import NotApplicable
 from uproar.store import Store
-from uproar.study.audit import trials_in, trials_of_audit
 from uproar.study.collected import collect_run
-from uproar.study.graph import make
 
 
 @pytest.fixture(scope="module")
@@ -109,22 +103,6 @@ def test_what_an_estimator_prepared_is_made_again_when_damaged(tmp_path):
     results = faulty.run(tmp_path / "store", **changes)
     assert faulty.tables(results) == expected and results.lost == 0
     Store(tmp_path / "store").read("state", state.stem)
-
-
-def test_trials_are_made_again_when_damaged(tmp_path):
-    store, trials = Store(tmp_path), Trials(NAME, 2)
-    (result,) = trials_of_audit(trials)
-    make([result], store)
-    expected = trials_in(trials, store)
-    file = tmp_path / store.name("trials", result.key)
-    file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(NotApplicable):
-        trials_in(trials, store)
-    assert store.faults.damaged == {("trials", result.key)}  # so that the run goes on to make it
-    make([result], store)
-    again = trials_in(trials, store)
-    assert all(np.array_equal(again[name], values) for name, values in expected.items())
-    assert again.keys() == expected.keys() and not store.faults.damaged
 
 
 def test_a_report_computes_nothing_and_shows_what_is_missing(whole, copy):

@@ -1,15 +1,5 @@
 """Questions about the benchmark itself: whether its own scores mislead here."""
 
-from uproar.audits.registry import (
-    OWN,
-    Evidence,
-    StudyEvidence,
-    Trials,
-    audit,
-    audits,
-    read_audit,
-    studies_of,
-    trials_of,
-)
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, audits, read_audit, studies_of
 
-__all__ = ["OWN", "Evidence", "StudyEvidence", "Trials", "audit", "audits", "read_audit", "studies_of", "trials_of"]
+__all__ = ["OWN", "Evidence", "StudyEvidence", "audit", "audits", "read_audit", "studies_of"]

@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,20 +136,6 @@ class Evidence(ABC):
     def __getitem__(self, part: str) -> StudyEvidence:
         """The results of one of its studies."""
 
-    @property
-    @abstractmethod
-    def trials(self) -> Mapping[str, np.ndarray]:
-        """The values of the trials it asked for, (trials,) each."""
-
-
-@dataclass(frozen=True)
-class Trials:
-    """Trials on synthetic data: no task, no network. They run as cells do."""
-
-    simulation: str
-    """Its name in `audits/synthetic.py`."""
-    count: int
-
 
 Studies = Callable[..., Mapping[str, "Study"]]
 
@@ -160,7 +145,6 @@ def audit(
     title: str,
     question: str,
     studies: Studies | None = None,
-    trials: Callable[..., Trials | None] | None = None,
     paper: str = "",
     needs: str = "",
     kinds: tuple[Kind, ...] = ("softmax",),
@@ -168,10 +152,10 @@ def audit(
     """Declare `(evidence, *, options) -> Finding` under its own name; `needs` says what a study must have.
 
     `kinds` are the kinds of tasks that it serves, by default those with one class per image.
-    `studies(study, **options)` gives the studies it needs, `trials(**options)` the trials.
+    `studies(study, **options)` gives the studies it needs.
     """
 
-    facts: dict[str, Any] = {"studies": studies, "trials": trials, "paper": paper, "needs": needs, "kinds": kinds}
+    facts: dict[str, Any] = {"studies": studies, "paper": paper, "needs": needs, "kinds": kinds}
     return audits.declare(title=title, question=question, **facts)
 
 
@@ -189,12 +173,6 @@ def studies_of(call: Call, study: Study) -> dict[str, Study]:
     entry = audits[call.name]
     needed = entry.facts["studies"]
     return {OWN: study, **(needed(study, **entry.bind(**dict(call.options))) if needed else {})}
-
-
-def trials_of(call: Call) -> Trials | None:
-    """The trials an audit needs, if it needs any."""
-    entry = audits[call.name]
-    return entry.facts["trials"](**entry.bind(**dict(call.options))) if entry.facts["trials"] else None
 
 
 def unique_names(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:

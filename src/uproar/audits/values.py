@@ -14,9 +14,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from uproar.audits.registry import Evidence, StudyEvidence, Style, Trials, audit, bars, conclude, lines, unique_names
-from uproar.audits.synthetic import DIFFERENCES, KNOWN_ANSWER, NAME, differences
-from uproar.audits.synthetic import summary as known_answer
+from uproar.audits.registry import Evidence, StudyEvidence, Style, audit, bars, conclude, lines, unique_names
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
@@ -164,7 +162,7 @@ BLIND = 0.05
 more."""
 
 
-def _studies(study: Study, estimators: Sequence[str], replicates: int, trials: int) -> Mapping[str, Study]:
+def _studies(study: Study, estimators: Sequence[str], replicates: int) -> Mapping[str, Study]:
     """Maps as they are, with values removed and with values introduced, under the four metrics."""
     names = [read_chain(e).name for e in estimators]
     chains = [c for n in names for scheme, clip in variants() for c in changed_chains(n, scheme, clip).values()]
@@ -179,16 +177,11 @@ def _studies(study: Study, estimators: Sequence[str], replicates: int, trials: i
     title="Values of maps",
     question="Do metrics see the values of a map, or only the order of its pixels?",
     studies=_studies,
-    trials=lambda *, trials, **_: Trials(NAME, trials) if trials else None,
-    paper="Li et al., sections 5.1 and 5.2",
+    paper="Li et al., section 5.2",
     needs="a network that has what the estimators need",
 )
 def values(
-    evidence: Evidence,
-    *,
-    estimators: tuple[str, ...] = ESTIMATORS,
-    replicates: Annotated[int, Field(ge=1)] = 1,
-    trials: Annotated[int, Field(ge=0)] = 1000,
+    evidence: Evidence, *, estimators: tuple[str, ...] = ESTIMATORS, replicates: Annotated[int, Field(ge=1)] = 1
 ) -> Finding:
     """How far apart the curves of maps and of the same maps with values removed and introduced are, by metric."""
     curves = ChangedCurves(evidence[ALTERED])
@@ -202,20 +195,15 @@ def values(
         "by estimator and scheme": table.drop(columns=["images", "resampled"]),
     }
     plots = (_bars(summary, order_kept(table)), _curves_plot(curves, names[0], summary))
-    notes = [
+    notes = (
         "Removed: − 0.6, − U(0, 0.6), or a fifth of the pixels set to 0; introduced: + 0.6, + U(0, 0.6), or the "
         "lowest 40 % raised to the 80th percentile; of maps scaled to [0, 1], cut to [0, 1] afterwards or not. Cutting "
         "makes ties, which change the order too.",
         "Curves are sets of points with both axes in their own units; the distance is the smallest Hausdorff distance "
         "among plain, removed and introduced.",
-    ]
-    if trials:
-        check = known_answer(evidence.trials)
-        tables[KNOWN_ANSWER] = check
-        tables[DIFFERENCES] = differences(evidence.trials)
-        notes.append(_words(check))
+    )
     kept = order_kept(table)
-    return Finding(state_of(kept), _sentence(summary, kept), plots=plots, tables=tables, notes=tuple(notes))
+    return Finding(state_of(kept), _sentence(summary, kept), plots=plots, tables=tables, notes=notes)
 
 
 def label(metric: str) -> str:
@@ -268,21 +256,6 @@ def _sentence(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, f
     else:
         start = "It is not clear which metrics distinguish maps that differ in values and not in order"
     return f"{start}; over all schemes the smallest distance of curves is {listed}."
-
-
-def _words(check: pd.DataFrame) -> str:
-    mean = check.set_index(["map", "metric"])["mean"]
-    complete, sound = (
-        " / ".join(f"{mean[name, metric]:.3f}" for name in ("truth", "removed", "introduced"))
-        for metric in ("completeness", "soundness")
-    )
-    return (
-        f"Known answer ({check['trials'].max()} trials of 1,000 samples with 200 normal features, class = sign of "
-        "their sum, removed features drawn anew): the true map / half of its features removed / as many others "
-        "introduced have "
-        f"completeness {complete} and soundness {sound}. Here the others speak against the class, so that introducing "
-        "them costs completeness too."
-    )
 
 
 def _bars(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float]]) -> Plot:

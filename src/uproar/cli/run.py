@@ -59,7 +59,6 @@ JOBS = {
     "without_retraining": "test without retraining",
     "fine_tuned": "fine-tune a network",
     "metric_of_maps": "score by other metrics",
-    "trials": "simulate",
 }
 """What jobs do, by step."""
 DryRun = Annotated[bool, flag("--dry-run", "Only say what would run and how long it takes")]

@@ -1,9 +1,8 @@
-"""Audits of a study: the studies and trials they need, what they read of the results, and what they find."""
+"""Audits of a study: the studies they need, what they read of the results, and what they find."""
 
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +11,7 @@ import numpy as np
 import scipy
 import torch
 
-from uproar.audits import OWN, audits, read_audit, registry, studies_of, trials_of
-from uproar.audits.registry import Trials
-from uproar.audits.synthetic import SIMULATIONS
+from uproar.audits import OWN, audits, read_audit, registry, studies_of
 from uproar.data import Task, load
 from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, StoreError, one_line
 from uproar.estimators import Chain, read_chain
@@ -27,50 +24,12 @@ from uproar.protocols import protocol_named
 from uproar.results.finding import Finding
 from uproar.results.study import StudyView
 from uproar.store import Store
-from uproar.study import steps
 from uproar.study.collect import Reading, collect
 from uproar.study.graph import Outcome, Result, reachable
 from uproar.study.grid import Cell, Setting, accuracies_of, cells_of, scores_of, settings_of, shown_of
 from uproar.study.ranking import StoredRanking
 from uproar.study.spec import Study
 from uproar.types import Kind
-
-# trials
-
-
-TOGETHER = 50
-"""Trials of a job."""
-
-
-def trials_of_audit(trials: Trials) -> list[Result]:
-    """The trials in pieces, one for each job."""
-    version = SIMULATIONS[trials.simulation].version
-    return [
-        steps.trials(
-            simulation=trials.simulation,
-            simulation_version=version,
-            first=first,
-            total=min(TOGETHER, trials.count - first),
-        )
-        for first in range(0, trials.count, TOGETHER)
-    ]
-
-
-def trials_in(trials: Trials, store: Store) -> Mapping[str, np.ndarray]:
-    """The values of all trials; refused where some are missing."""
-    items = [store.find(result.folder, result.key) for result in trials_of_audit(trials)]
-    batches = [item.arrays for item in items if item is not None]
-    if not batches or len(batches) < len(items):
-        raise NotApplicable(f"the trials of {trials.simulation} are not finished; run the audit to the end")
-    return {name: np.concatenate([arrays[name] for arrays in batches]) for name in batches[0]}
-
-
-def seconds_per_trial(trials: Trials) -> float:
-    """How long one trial takes here, measured now."""
-    began = time.perf_counter()
-    SIMULATIONS[trials.simulation].trial(0)
-    return time.perf_counter() - began
-
 
 # evidence
 
@@ -151,23 +110,13 @@ class Evidence(registry.Evidence):
     """The study that an audit is about, and the parts it asked for, by name."""
 
     def __init__(
-        self,
-        studies: Mapping[str, Study],
-        store: Store,
-        outcomes: Mapping[str, Outcome] | None = None,
-        trials: registry.Trials | None = None,
+        self, studies: Mapping[str, Study], store: Store, outcomes: Mapping[str, Outcome] | None = None
     ) -> None:
         self.study = next(iter(studies.values()))
-        self._store, self._trials = store, trials
         self._parts = {name: StudyEvidence(study, store, outcomes) for name, study in studies.items()}
 
     def __getitem__(self, part: str) -> StudyEvidence:
         return self._parts[part]
-
-    @property
-    def trials(self) -> Mapping[str, np.ndarray]:
-        """The values of the trials it asked for, (trials,) each."""
-        return {} if self._trials is None else trials_in(self._trials, self._store)
 
 
 # what audits need, and what they find
@@ -185,7 +134,6 @@ class AuditRequest:
     model: str
     studies: Mapping[str, Study]
     refused: str = ""
-    trials: Trials | None = None
 
 
 @functools.lru_cache(maxsize=2)
@@ -206,8 +154,8 @@ def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[Aud
             try:
                 kind = "sigmoid" if study.output == "sigmoid" else _kind_of(setting.task_name)
                 require_kind(call.name, audits[call.name].facts.get("kinds", ("softmax",)), kind, ONE_CLASS)
-                studies, trials = _with_baselines(one, studies_of(call, one)), trials_of(call)
-                requests.append(AuditRequest(call, setting.task_name, model, studies, trials=trials))
+                studies = _with_baselines(one, studies_of(call, one))
+                requests.append(AuditRequest(call, setting.task_name, model, studies))
             except NotApplicable as error:
                 refused = one_line(error)
                 requests.append(AuditRequest(call, setting.task_name, model, {OWN: one}, refused))
@@ -246,15 +194,6 @@ def needed_studies(requests: Sequence[AuditRequest]) -> dict[str, Study]:
     return studies
 
 
-def needed_trials(requests: Sequence[AuditRequest]) -> dict[str, Trials]:
-    """The trials that audits need, by a name to show; equal ones once."""
-    needed: dict[str, Trials] = {}
-    for request in requests:
-        if request.trials is not None and request.trials not in needed.values():
-            needed[f"{request.call}: {request.trials.simulation}"] = request.trials
-    return needed
-
-
 def findings(
     requests: Sequence[AuditRequest], store: str | Path, outcomes: Mapping[str, Outcome] | None = None
 ) -> list[Finding]:
@@ -265,7 +204,7 @@ def findings(
         try:
             if request.refused:
                 raise NotApplicable(request.refused)
-            evidence = Evidence(request.studies, place, outcomes, request.trials)
+            evidence = Evidence(request.studies, place, outcomes)
             finding = entry.function(evidence, **entry.bind(**dict(request.call.options)))
         except StoreError:
             raise
@@ -290,6 +229,4 @@ def required_results(study: Study) -> set[tuple[str, str]]:
         for setting in settings_of(part):
             results += [cell.result for cell in cells_of(part, setting) if cell.result is not None]
             results += shown_of(part, setting)
-    for trials in needed_trials(requests).values():
-        results += trials_of_audit(trials)
     return {(result.folder, result.key) for result in reachable(results)}

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 
 from uproar.store import Store
-from uproar.study.audit import audit_requests, needed_studies, needed_trials, seconds_per_trial, trials_of_audit
+from uproar.study.audit import audit_requests, needed_studies
 from uproar.study.devices import choose_device
 from uproar.study.grid import Setting, settings_of
-from uproar.study.run import Plan, plan, plan_results
+from uproar.study.run import Plan, plan
 from uproar.study.spec import Study
 from uproar.training import fit
 
@@ -126,10 +126,6 @@ def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]
                 new += cost.cells - cost.cached - cost.skipped
                 seconds += cost.seconds
                 networks += cost.trainings
-        for trials in needed_trials(requests).values():
-            todo = plan_results(trials_of_audit(trials), store)
-            new += len(todo.jobs)
-            seconds += todo.cost * seconds_per_trial(trials) / workers if todo.jobs else 0.0
         refused = "; ".join(dict.fromkeys(one.refused for one in requests if one.refused))
         yield AuditCost(name, new, seconds, refused, networks)
 

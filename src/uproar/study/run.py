@@ -63,26 +63,13 @@ def plan(study: Study, store: Store, settled: Collection[str] = ()) -> Plan:
     check_study(study)
     settings = settings_of(study)
     cells = [cell for setting in settings for cell in cells_of(study, setting)]
-    wanted = [cell.result for cell in cells if cell.result is not None]
+    wanted = list(dict.fromkeys(cell.result for cell in cells if cell.result is not None))
     shown = [result for setting in settings for result in shown_of(study, setting)]
     refused = sum(cell.result is None for cell in cells)
-    return plan_results(wanted, store, settled, study.device, shown, refused)
-
-
-def plan_results(
-    wanted: Sequence[Result],
-    store: Store,
-    settled: Collection[str] = (),
-    device: str = "cpu",
-    beside: Sequence[Result] = (),
-    refused: int = 0,
-) -> Plan:
-    """The jobs for some results, and for what is shown `beside` them."""
     store.backend.refresh()  # others may have written since it was last read
-    wanted = list(dict.fromkeys(wanted))
-    absent = missing([result for result in (*wanted, *beside) if result.key not in settled], store)
+    absent = missing([result for result in (*wanted, *shown) if result.key not in settled], store)
     cached = sum(store.has(result.folder, result.key) for result in wanted)
-    return Plan(wanted, cached, jobs_of(absent, device), list(beside), refused)
+    return Plan(wanted, cached, jobs_of(absent, study.device), shown, refused)
 
 
 def run_study(
@@ -149,13 +136,10 @@ def _plans(study: Study, store: str | Path, settled: Mapping[str, Outcome]) -> I
     else:
         yield study.name, plan(study, place, settled)
     if study.audits:
-        from uproar.study.audit import audit_requests, needed_studies, needed_trials, trials_of_audit
+        from uproar.study.audit import audit_requests, needed_studies
 
-        requests = audit_requests(study)
-        for name, part in needed_studies(requests).items():
+        for name, part in needed_studies(audit_requests(study)).items():
             yield f"{AUDIT}{name}", plan(part, place, settled)
-        for name, trials in needed_trials(requests).items():
-            yield f"{AUDIT}{name}", plan_results(trials_of_audit(trials), place, settled)
 
 
 @contextmanager

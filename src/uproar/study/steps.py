@@ -880,21 +880,6 @@ def evaluation(
     return items
 
 
-# trials on synthetic data, which an audit asks for
-
-
-@step(
-    "trials",
-    title=lambda results: f"simulate {results[0]['simulation']} from trial {results[0]['first']}",
-    cost=lambda results: float(results[0]["total"]),
-)
-def trials(simulation: str, simulation_version: int, first: int, total: int) -> Item:
-    """Some trials of a simulation, without data or network."""
-    from uproar.audits.synthetic import SIMULATIONS  # loads tables, which other jobs need not wait for
-
-    return Item(SIMULATIONS[simulation].trials(first, total))
-
-
 # fine-tune, and score maps without retraining
 
 

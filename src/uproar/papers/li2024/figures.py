@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uproar.audits.synthetic import Insertion, data, maps
 from uproar.audits.values import ALL, DISTANCES
 from uproar.errors import NotApplicable
-from uproar.metrics.soundness import at_level
+from uproar.metrics.soundness import TENTHS
 from uproar.papers.claims import if_applicable
 from uproar.papers.evidence import ClaimEvidence
+from uproar.papers.li2024.synthetic import LEVELS, READ_AT, trials
 from uproar.papers.measures import kind_of_marks
 from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, Tile, styles
 from uproar.report.formatting import LEVEL, NOTHING, clean, known
@@ -122,36 +122,24 @@ def distances(source: FigureSource) -> PaperFigure:
 # Figure 6
 
 MAPS = {"truth": "Ground Truth", "removed": "Remove", "introduced": "Introduce"}
-TRIALS, SHOWN = 1000, 20
-THRESHOLDS = tuple(i / 10 for i in range(9, 0, -1))
-LEVELS = tuple(i / 20 for i in range(10, 20))
-"""Accuracies at which soundness is read: features drawn anew are right half of the time."""
+TRIALS = 1000
 
 
-def synthetic(trials: int = TRIALS, samples: int = 1000) -> PaperFigure:
+def synthetic(count: int = TRIALS, samples: int = 1000) -> PaperFigure:
     """Maps whose errors are known, on features whose sum is the class: needs neither data nor a network."""
-    sound = {name: np.full((trials, len(LEVELS)), np.nan) for name in MAPS}
-    complete = {name: np.zeros((trials, len(THRESHOLDS))) for name in MAPS}
-    for number in range(trials):
-        draws = np.random.default_rng([0, number])
-        x, y = data(samples, draws)
-        fill = draws.normal(size=x.shape)
-        for name, attribution in maps(x, y, draws).items():
-            insertion = Insertion(x, y, attribution, fill)
-            curve = insertion.curve()
-            sound[name][number] = [float(at_level(*curve, level)) for level in LEVELS]
-            complete[name][number] = insertion.lost([1 - t for t in THRESHOLDS])
+    sound, lost = trials(count, samples)
+    thresholds = [1 - ratio for ratio in TENTHS]
     charts = (
         Chart("(a) soundness ↑", _lines(sound, LEVELS), "accuracy", "soundness", (0.0, 1.05), percent=(False, False)),
         Chart(
-            *("(b) completeness ↑", _lines(complete, THRESHOLDS), "attribution threshold", "accuracy difference"),
+            *("(b) completeness ↑", _lines(lost, thresholds), "attribution threshold", "accuracy difference"),
             percent=(False, False),
         ),
     )
-    at, cut = LEVELS.index(0.9), THRESHOLDS.index(0.5)
-    here = {name: (np.nanmean(sound[name][:, at]), complete[name][:, cut].mean()) for name in MAPS}
+    half = TENTHS.index(0.5)
+    here = {name: (np.nanmean(sound[name][:, READ_AT]), lost[name][:, half].mean()) for name in MAPS}
     rows = [(MAPS[name], f"{a:.3f}", f"{b:.3f}") for name, (a, b) in here.items()]
-    reading = f"{trials} trials of {samples} samples with 200 normal features. Bands: a standard deviation over trials."
+    reading = f"{count} trials of {samples} samples with 200 normal features. Bands: a standard deviation over trials."
     heads = ("here", "soundness at accuracy 0.9", "accuracy lost at threshold 0.5")
     note = "The paper prints no numbers; its sentence about completeness says the reverse of its definitions."
     return PaperFigure("synthetic", reading, Figure(charts, 2), ComparisonTable(heads, tuple(rows), note))
