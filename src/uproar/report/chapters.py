@@ -232,7 +232,7 @@ def deciding_chart(answer: Answer, measured: Sequence[Measured]) -> Figure | Non
         return None
     grey = f"Grey band: model-free baselines ({', '.join(baselines)}). " if baselines else ""
     grey += "Grey points: not significantly better than each of them." if baselines and answer.choice.qualified else ""
-    title = f"How much each method finds, by {series([one.head for one in shown])}"
+    title = f"Every method by {series([one.head for one in shown])}"
     return Figure(tuple(forests), len(forests), "deciding", title, grey)
 
 
@@ -274,12 +274,15 @@ def methods_table(
             values = own[column].round(2) if column == "milliseconds_per_image" else own[column]
             shown = as_text(values.astype(object).to_frame()).iloc[:, 0].set_axis(own.index)
             columns[COSTS[column]] = [str(shown.get(name, NOTHING)) for name in names]
-    units = dict.fromkeys(f"{one.label}: {one.unit}" for one in measured if one.label[-1] not in "↑↓")
+    units: dict[str, list[str]] = {}
+    for one in measured:
+        if one.label[-1] not in "↑↓":
+            units.setdefault(one.unit, []).append(one.label)
     notes = {
         "▲ significantly better than every model-free baseline. ✓ recommended.": len(known),
         "Methods that share a letter are not significantly different.": "rank group" in columns,
         "In brackets: not ranked, undefined for more than a tenth of the images.": any(m.unranked for m in measured),
-        f"{'; '.join(units)}.": len(units),
+        "".join(f"{series(labels)}: {unit}. " for unit, labels in units.items()).strip(): len(units),
     }
     note = " ".join(text for text, applies in notes.items() if applies)
     return Table(pd.DataFrame(columns), "Methods and baselines by metric, with 95 % CI.", "methods", note)

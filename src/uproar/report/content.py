@@ -37,7 +37,7 @@ class Table:
     def numeric(self, column: int) -> bool:
         """Whether a column holds numbers, which stand at the right."""
         cells = [str(cell) for cell in self.frame.iloc[:, column] if str(cell) not in ("", NOTHING)]
-        return bool(cells) and all(re.match(r"[▲+−<(≈]?\s?[+−]?[\d.]", cell) for cell in cells)
+        return bool(cells) and all(re.match(r"[▲+−<(≈]?\s?[+−]?[\d.]", c) and c.count(" ") < 8 for c in cells)
 
 
 @dataclass(frozen=True)
@@ -164,5 +164,6 @@ def flat_facts(given: Mapping[str, Any], before: str = "") -> list[tuple[str, st
         if isinstance(value, Mapping):
             facts += flat_facts(value, f"{label}: ")
         elif value not in (None, "", (), []):
-            facts.append((label.replace("_", " "), clean(setting_text(value))))
+            shown = number(value, 6) if isinstance(value, float) else setting_text(value)
+            facts.append((label.replace("_", " "), clean(shown)))
     return facts

@@ -283,9 +283,8 @@ def trace_chart(source: FigureSource, metric: str, title: str, names: Mapping[st
     curves = None if scores is None else scores.traces.get(metric)
     if curves is None:
         raise NotApplicable(f"{metric} has no curve over levels")
-    facts = metrics[read_metric(metric).name].facts
-    series = curve_series(curves, source.styles, (facts["low"], facts["high"]))
-    chart = Chart(title, series, facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False))
+    trace = metrics[read_metric(metric).name].facts["trace"]
+    chart = Chart(title, curve_series(curves, source.styles, metric), trace.x, trace.y, (0, 1), percent=(True, False))
     return _named_chart(chart, names)
 
 

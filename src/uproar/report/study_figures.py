@@ -116,7 +116,7 @@ def verdict_figure(view: StudyView, by_name: Styles) -> Figure:
         forests.append(Forest(tuple(rows), (-limit, limit), "← worse    better →", label, zero=True))
     reading = (
         f"{view.score_name.capitalize()} points gained over a random ranking, mean over the fractions, {LEVEL} CI. "
-        "Filled: significant."
+        "Filled: significant; baselines are not tested."
     )
     return Figure(tuple(forests), 4, "verdicts", "Every method against a random ranking", reading)
 
@@ -195,7 +195,7 @@ def metric_curves(scores: Scores, by_name: Styles) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
     directions = dict(zip(scores.table["metric"], scores.table["higher_is_better"], strict=True))
     for metric, higher in directions.items():
-        series = curve_series(scores.curves[metric], by_name) if metric in scores.curves else ()
+        series = curve_series(scores.curves[metric], by_name, metric) if metric in scores.curves else ()
         if not series:
             continue
         entry = entry_of(metric)
@@ -220,13 +220,15 @@ def metric_curves(scores: Scores, by_name: Styles) -> dict[str, Figure]:
     return figures
 
 
-def curve_series(curves: Curves, by_name: Styles, within: Limits = (-np.inf, np.inf)) -> tuple[Series, ...]:
-    """One line per method with any point, cut at the limits of its metric."""
+def curve_series(curves: Curves, by_name: Styles, metric: str) -> tuple[Series, ...]:
+    """One line per method with any point; its band ends where the metric does, if all lines lie within."""
     x, series = tuple(round(float(t), 6) for t in curves.fractions), []
-    for method, line in curves.lines.items():
-        if np.isfinite(line.mean).any():
-            sides = (line.mean, line.mean - line.half, line.mean + line.half)
-            style = by_name.get(method) or styles([method])[method]
-            y, low, high = (np.clip(side, *within).tolist() for side in sides)
-            series.append(Series(method, style, x, y, low, high, reference=method == BASELINE))
+    entry, lines = entry_of(metric), {m: line for m, line in curves.lines.items() if np.isfinite(line.mean).any()}
+    low, high = (-np.inf, np.inf) if entry is None else (entry.facts["low"], entry.facts["high"])
+    if any(np.nanmin(line.mean) < low or np.nanmax(line.mean) > high for line in lines.values()):
+        low, high = -np.inf, np.inf
+    for method, line in lines.items():
+        style = by_name.get(method) or styles([method])[method]
+        below, above = (np.clip(line.mean + side * line.half, low, high).tolist() for side in (-1, 1))
+        series.append(Series(method, style, x, line.mean.tolist(), below, above, reference=method == BASELINE))
     return tuple(series)
