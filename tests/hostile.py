@@ -213,21 +213,6 @@ def devices(draw: random.Random, folder: Path, canary: Path) -> Path:
     return file
 
 
-def bombs(draw: random.Random, folder: Path, canary: Path) -> Path:
-    """Little that unpacks to very much: sizes claimed in headers, or a gigabyte of zeros."""
-    file = folder / draw.choice(["a.zip", "a.tar.gz"])
-    if file.suffix == ".zip":
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as held, held.open("set/zeros", "w") as member:
-            for _ in range(draw.choice([256, 512])):
-                member.write(bytes(2**20))
-        return file
-    with tarfile.open(file, "w:gz") as pack:
-        member = tarfile.TarInfo("set/zeros")
-        member.size = draw.choice([2**40, 2**33])
-        pack.addfile(member)
-    return file
-
-
 def damaged_archives(draw: random.Random, folder: Path, canary: Path) -> Path:
     """Archives of all these kinds that are cut or changed at random."""
     file = draw.choice([climbing, links, devices])(draw, folder, canary)
@@ -250,7 +235,7 @@ def _archive(draw: random.Random, folder: Path, members: list[tuple[str, bytes]]
     return file
 
 
-ARCHIVES: tuple[Write, ...] = (climbing, links, devices, bombs, damaged_archives)
+ARCHIVES: tuple[Write, ...] = (climbing, links, devices, damaged_archives)
 
 
 def archives(trials: int, seed: int, folder: Path) -> Iterator[tuple[str, str]]:

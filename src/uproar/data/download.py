@@ -16,9 +16,10 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -41,18 +42,11 @@ ATTEMPTS = 5
 PAUSE = 2.0
 """Seconds before the next attempt after a failure, and so many more after each further one."""
 
-LARGEST_RATIO = 100
-"""How many times its own size, and 128 MB, an archive may unpack to."""
-
 _CHUNK = 1 << 18
 _WAIT = 30.0
 """Seconds without an answer after which a server is given up."""
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 _GONE = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
-
-
-class NotDownloaded(BadInput):
-    """A server that does not give a file, or does not answer."""
 
 
 def get(known: PublicDataset, root: Path, listen: Listener) -> tuple[Path, str]:
@@ -67,13 +61,7 @@ def get(known: PublicDataset, root: Path, listen: Listener) -> tuple[Path, str]:
         names = (remote.name, remote.name.removesuffix(".gz"))  # what comes in an archive comes whole
         archive = remote.name.endswith(_ARCHIVES)
         if folder is None or not (archive or any((folder / name).is_file() for name in names)):
-            try:
-                _get_file(remote, root, folder or root / remote.into, listen)
-            except NotDownloaded as error:
-                raise BadInput(
-                    f"{error} If the server cannot be reached from here, get the set by hand ({known.page}) and give "
-                    "its folder with --data-root."
-                ) from None
+            _get_file(remote, root, folder or root / remote.into, listen)
     folder = find(known, str(root))
     if folder is None:
         raise BadInput(f"What was downloaded into {root} is not the set {known.name}.")
@@ -101,12 +89,14 @@ def fetch(remote: RemoteFile, folder: Path, listen: Listener) -> Path:
     """A file from a server, checked; a part that is there already is continued."""
     file, part = folder / remote.name, folder / f"{remote.name}.part"
     if file.is_file():
-        if md5_of(file) == remote.md5:
-            return file
+        with file.open("rb") as content:
+            if md5_of(content) == remote.md5:
+                return file
         raise BadInput(f"{file} is there already, but its checksum is not that of {remote.url}; move it away first.")
     for _ in range(2 if part.exists() else 1):  # a part may be of another version of the file: once more from its start
         _receive(remote, part, listen)
-        checksum = md5_of(part)
+        with part.open("rb") as content:
+            checksum = md5_of(content)
         if checksum == remote.md5:
             os.replace(part, file)
             return file
@@ -136,32 +126,34 @@ def _receive(remote: RemoteFile, part: Path, listen: Listener) -> None:
             cause = getattr(error, "reason", error)
             reason = getattr(cause, "strerror", None) or str(cause) or type(error).__name__
         after = part.stat().st_size if part.exists() else 0
-        failures = 0 if after > max(before, best) else failures + 1
-        best = max(best, after)
+        failures, best = (0 if after > best else failures + 1), max(best, after)
         if failures >= ATTEMPTS:
             kept = f" {after} bytes are kept; the same command goes on from there." if after else ""
-            raise NotDownloaded(f"{remote.url} cannot be downloaded: {reason}.{kept}")
+            raise BadInput(
+                f"{remote.url} cannot be downloaded: {reason}.{kept} If the server cannot be reached from here, get the "
+                "set by hand and give its folder with --data-root."
+            )
         time.sleep(PAUSE * failures)
 
 
 def _append(remote: RemoteFile, part: Path, start: int, listen: Listener) -> bool:
     """Ask for the rest of a file and write what comes; whether that was all."""
-    request = urllib.request.Request(remote.url, headers={"User-Agent": "uproar"})
-    if start:
-        request.add_header("Range", f"bytes={start}-")
-    with urllib.request.urlopen(request, timeout=_WAIT) as answer:
+    with _asked(remote.url, start) as answer:
         if answer.status != 206:  # the server sends the whole file
             start = 0
         left = answer.headers.get("Content-Length")
-        total = start + int(left) if left else 0
-        done = start
+        total, done = start + int(left) if left else 0, start
         with part.open("ab" if start else "wb") as file:
             listen(remote.name, done, total)
             while chunk := answer.read(_CHUNK):
-                file.write(chunk)
-                done += len(chunk)
+                done += file.write(chunk)
                 listen(remote.name, done, total)
     return done >= total
+
+
+def _asked(url: str, start: int = 0) -> Any:
+    headers = {"User-Agent": "uproar"} | ({"Range": f"bytes={start}-"} if start else {})
+    return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_WAIT)
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -170,11 +162,9 @@ def unpack(archive: Path, folder: Path) -> None:
         try:
             if archive.suffix == ".zip":
                 with zipfile.ZipFile(archive) as held:
-                    _check_size(archive, [member.file_size for member in held.infolist()])
                     held.extractall(place)
             else:
                 with tarfile.open(archive) as pack:
-                    _check_size(archive, [member.size for member in pack])
                     pack.extractall(place, filter="data")
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
             raise BadInput(f"{archive} cannot be unpacked: {error}.") from None
@@ -183,15 +173,6 @@ def unpack(archive: Path, folder: Path) -> None:
             if target.is_dir():
                 raise BadInput(f"{target} is there already, but is not whole; move it away first.")
             shutil.move(item, target)
-
-
-def _check_size(archive: Path, sizes: Sequence[int]) -> None:
-    """Refuse an archive that unpacks to far more than its own size: images are hardly compressible."""
-    if sum(sizes) > 2**27 + LARGEST_RATIO * archive.stat().st_size:
-        raise BadInput(
-            f"{archive} would unpack to {sum(sizes) / 1e9:,.1f} GB, more than {LARGEST_RATIO} times its size: "
-            "that is no set of images."
-        )
 
 
 def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
@@ -205,10 +186,9 @@ def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
         file = folder / PHOTOS[0] / name
         if not file.is_file():
             with contextlib.suppress(*_GONE, ValueError, OSError):
-                request = urllib.request.Request(row["url"], headers={"User-Agent": "uproar"})
-                with urllib.request.urlopen(request, timeout=_WAIT) as answer:
+                with _asked(row["url"]) as answer:
                     content = answer.read()
-                if hashlib.md5(content, usedforsecurity=False).hexdigest() == row["md5"]:
+                if md5_of(BytesIO(content)) == row["md5"]:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     write_file(file, content)
         return file.is_file()
@@ -221,13 +201,8 @@ def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
     return count, len(rows) - count
 
 
-def md5_of(file: Path) -> str:
-    """The checksum that the owners of the sets publish."""
-    with file.open("rb") as content:
-        return _md5(content)
-
-
-def _md5(content: Any) -> str:
+def md5_of(content: Any) -> str:
+    """The checksum of an open file that the owners of the sets publish."""
     return hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
@@ -283,7 +258,7 @@ def _check_files(known: PublicDataset, folder: Path, verification: Verification)
         for file in filter(Path.is_file, (folder / name, folder / f"{name}.gz")):
             try:  # of a packed file that of what is in it
                 with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as content:
-                    checksum = _md5(content)
+                    checksum = md5_of(content)
             except (OSError, EOFError, zlib.error) as error:
                 checksum = f"unknown ({error})"
             same += checksum == md5
