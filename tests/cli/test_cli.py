@@ -201,7 +201,7 @@ def test_explain_reads_a_folder_of_pictures(here, capsys):
     assert "(2.png is 10x12, z.png is 5x5)" in capsys.readouterr().err
     (folder / "z.png").write_bytes(b"junk")
     assert _exit_code(arguments) == 2
-    assert "cannot be read as a picture" in capsys.readouterr().err
+    assert "cannot be decoded" in capsys.readouterr().err
 
 
 TRIED = """

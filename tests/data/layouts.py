@@ -110,18 +110,13 @@ def write_cub(folder: Path) -> None:
         write_picture(folder / "images" / name, 10 * n)
 
 
-def write_food(folder: Path, lists: str = "txt") -> None:
+def write_food(folder: Path) -> None:
     classes = ("apple_pie", "paella")
     write_lines(folder / "meta" / "classes.txt", *classes)
     for split, numbers in (("train", (1, 2)), ("test", (3,))):
-        names = {name: [f"{name}/{n}" for n in numbers] for name in classes}
-        if lists == "txt":
-            write_lines(folder / "meta" / f"{split}.txt", *(n for some in names.values() for n in some))
-        else:
-            import json
-
-            write_lines(folder / "meta" / f"{split}.json", json.dumps(names))
-        for name in (n for some in names.values() for n in some):
+        names = [f"{name}/{n}" for name in classes for n in numbers]
+        write_lines(folder / "meta" / f"{split}.txt", *names)
+        for name in names:
             write_picture(folder / "images" / f"{name}.jpg", 20 * len(name))
 
 
@@ -167,7 +162,7 @@ WNIDS = ("n01440764", "n01443537")
 
 
 def write_imagenet(folder: Path, labels: str) -> None:
-    """Two classes; the four validation photos are of the classes 1, 0, 1, 0, said in one of four ways."""
+    """Two classes; the four validation photos are of the classes 1, 0, 1, 0, said in one of three ways."""
     from scipy.io import savemat
 
     data = folder / "ILSVRC" / "Data" / "CLS-LOC" if labels == "solution" else folder
@@ -189,7 +184,7 @@ def write_imagenet(folder: Path, labels: str) -> None:
         kind = [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("num_children", "O")]
         rows = [(1, WNIDS[1], 0), (2, WNIDS[0], 0), (3, "n00000001", 2)]
         savemat(kit / "meta.mat", {"synsets": np.array(rows, dtype=kind)})
-    if labels in ("xml", "kit"):
+    if labels == "kit":
         for name, wnid in zip(names, truth, strict=True):
             write_box_file(folder / "bbox" / "val" / f"{name}.xml", [(wnid, BOX)])
 

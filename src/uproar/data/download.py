@@ -130,8 +130,8 @@ def _receive(remote: RemoteFile, part: Path, listen: Listener) -> None:
         if failures >= ATTEMPTS:
             kept = f" {after} bytes are kept; the same command goes on from there." if after else ""
             raise BadInput(
-                f"{remote.url} cannot be downloaded: {reason}.{kept} If the server cannot be reached from here, get the "
-                "set by hand and give its folder with --data-root."
+                f"{remote.url} cannot be downloaded: {reason}.{kept} If the server cannot be reached from here, get "
+                "the set by hand and give its folder with --data-root."
             )
         time.sleep(PAUSE * failures)
 

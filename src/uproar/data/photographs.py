@@ -10,7 +10,6 @@ import csv
 import functools
 import hashlib
 import importlib.util
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +20,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from uproar.data.locations import locate, public_dataset
 from uproar.data.registry import Count, Only, Root, Shorter, Size, subsample, subsample_rows, tasks
-from uproar.data.stream import CentreCrop, Pictures, Source
+from uproar.data.stream import CentreCrop, Pictures, Source, opened_picture
 from uproar.data.task import NOWHERE, Split, Task
 from uproar.errors import BadInput, BadOption, one_line
 from uproar.registry import Entry, options_of
@@ -166,6 +164,13 @@ def parse_floats(file: Path, values: Sequence[str]) -> tuple[float, ...]:
         raise BadInput(f"{file}: expected numbers, not {' '.join(values)!r}.") from None
 
 
+def number_of(name: str, numbers: Mapping[str, int], where: str) -> int:
+    """The number of a class that a list names; one that the set does not have is refused."""
+    if name not in numbers:
+        raise BadInput(f"{where}: there is no class {name!r} but {', '.join([*numbers][:3])} …")
+    return numbers[name]
+
+
 def read_box(file: Path, values: Sequence[str], size: tuple[int, int] | None = None) -> FileBoxes:
     """The one box of a file, whose edges a list gives."""
     x0, y0, x1, y1 = parse_floats(file, values)
@@ -174,27 +179,22 @@ def read_box(file: Path, values: Sequence[str], size: tuple[int, int] | None = N
 
 def _upright_size(path: str) -> tuple[int, int]:
     """Width and height of a picture as it is meant to be seen, from the head of the file."""
-    if Path(path).is_fifo():
-        raise BadInput(f"{path} cannot be read as a picture (it is a named pipe).")
-    try:
-        with Image.open(path) as picture:
-            width, height = picture.size
-            turned = picture.getexif().get(0x0112) in range(5, 9)  # orientations that swap width and height
-    except FileNotFoundError:
-        raise BadInput(f"The picture {path} is not there.") from None
-    except (UnidentifiedImageError, OSError) as error:
-        raise BadInput(f"{path} cannot be read as a picture ({error}).") from None
+    with opened_picture(Path(path)) as picture:
+        width, height = picture.size
+        turned = picture.getexif().get(0x0112) in range(5, 9)  # orientations that swap width and height
     return (height, width) if turned else (width, height)
 
 
-# imageNet (ILSVRC 2012): training photos by class, validation photos with labels from one of four places, box XML
+# imageNet (ILSVRC 2012): training photos by class, validation photos with labels from one of three places, box XML
 # Classes are numbered by their WordNet names in rising order, as trained networks have them.
 
 
 _XML = ("bbox/val", "Annotations/CLS-LOC/val", "ILSVRC/Annotations/CLS-LOC/val", "Annotation/val")
 _SOLUTION = ("LOC_val_solution.csv", "ILSVRC/LOC_val_solution.csv")
 _WORDS = ("LOC_synset_mapping.txt", "ILSVRC/LOC_synset_mapping.txt")
-_KIT = ("ILSVRC2012_devkit_t12/data", "devkit/data", "data")
+_KIT = tuple(
+    f"{place}data/ILSVRC2012_validation_ground_truth.txt" for place in ("ILSVRC2012_devkit_t12/", "devkit/", "")
+)
 
 
 @tasks.declare(images="1,281,167 + 50,000 photos", truth="boxes, where their XML files are there")
@@ -213,8 +213,8 @@ def imagenet(**options: Any) -> Task:
     first, second = FileList(folder), FileList(folder)
     for wnid, label in labels.items():
         first.add_folder(f"{below}train/{wnid}", label)
+    _add_validation(second, f"{below}val", labels)
     boxes = _first(folder, _XML)
-    _add_validation(second, f"{below}val", labels, boxes)
     if boxes is not None:
         class_of = {name: wnids[label] for name, label in zip(second.names, second.labels, strict=True)}
 
@@ -235,59 +235,38 @@ def _first(folder: Path, places: tuple[str, ...]) -> Path | None:
     return next((folder / place for place in places if (folder / place).exists()), None)
 
 
-def _add_validation(listing: FileList, val: str, labels: dict[str, int], boxes: Path | None) -> None:
+def _add_validation(listing: FileList, val: str, labels: dict[str, int]) -> None:
     """The validation photos: in class folders, or side by side with their labels elsewhere."""
     place = listing.folder / val
     if not place.is_dir():
         raise BadInput(f"There is no folder {place} with the validation photos.")
     folders = class_folders(place)
     for wnid in folders:
-        if wnid not in labels:
-            raise BadInput(f"The class {wnid} is in {place} but not in the training folders.")
-        listing.add_folder(f"{val}/{wnid}", labels[wnid])
-    if folders:
-        return
-    names = list_pictures(place)
-    classes = _validation_labels(listing.folder, names, boxes)
-    for name in names:
-        wnid_of_photo = classes.get(name.partition(".")[0])
-        if wnid_of_photo is None:
-            raise BadInput(f"{place / name} has no label.")
-        if wnid_of_photo not in labels:
-            raise BadInput(f"{place / name} is of the class {wnid_of_photo}, which is not in the training folders.")
-        listing.add(f"{val}/{name}", labels[wnid_of_photo])
+        listing.add_folder(f"{val}/{wnid}", number_of(wnid, labels, str(place)))
+    if not folders:
+        classes = _validation_labels(listing.folder)
+        for name in list_pictures(place):
+            wnid = classes.get(name.partition(".")[0], "")
+            listing.add(f"{val}/{name}", number_of(wnid, labels, str(place / name)))
 
 
-def _validation_labels(folder: Path, names: list[str], boxes: Path | None) -> dict[str, str]:
-    """The class of each validation photo by name: from the solution table, the development kit or the box files."""
+def _validation_labels(folder: Path) -> dict[str, str]:
+    """The class of each validation photo by name: from the solution table or the development kit."""
     solution = _first(folder, _SOLUTION)
     if solution is not None:
         with solution.open(encoding="utf-8", newline="") as lines:
             rows = [row for row in csv.reader(lines) if len(row) == 2][1:]
         return {name: prediction.split()[0] for name, prediction in rows if prediction.split()}
-    kit = _first(folder, _KIT)
-    truth = None if kit is None else kit / "ILSVRC2012_validation_ground_truth.txt"
-    if truth is not None and truth.is_file():
-        # the kit counts classes from 1, in an order of its own, and photos by name
-        numbers = [number for (number,) in read_columns(truth, 1)]
-        wnids = _wnids_of_kit(truth.parent / "meta.mat")
-        for number in numbers:
-            if number not in wnids:
-                raise BadInput(
-                    f"{truth} has the label {number}, but the classes of the kit are counted from "
-                    f"{min(wnids, key=int)} to {max(wnids, key=int)}."
-                )
-        if len(numbers) < len(names):
-            raise BadInput(f"{truth} has {len(numbers)} labels, but there are {len(names)} photos.")
-        return {f"ILSVRC2012_val_{i:08d}": wnids[number] for i, number in enumerate(numbers, 1)}
-    if boxes is not None:
-        stems = [name.partition(".")[0] for name in names]
-        annotated = {stem: _objects(boxes / f"{stem}.xml")[0] for stem in stems}
-        return {stem: objects[0][0] for stem, objects in annotated.items() if objects}
-    raise BadInput(
-        f"The validation photos of {folder} have no labels: sort them into class folders, or put "
-        "ILSVRC2012_devkit_t12, LOC_val_solution.csv or the box files (bbox/val) beside them."
-    )
+    truth = _first(folder, _KIT)
+    if truth is None:
+        raise BadInput(
+            f"The validation photos of {folder} have no labels: sort them into class folders, or put "
+            "ILSVRC2012_devkit_t12 or LOC_val_solution.csv beside them."
+        )
+    # the kit counts classes from 1, in an order of its own, and photos by name
+    wnids = _wnids_of_kit(truth.parent / "meta.mat")
+    numbers = [number for (number,) in read_columns(truth, 1)]
+    return {f"ILSVRC2012_val_{i:08d}": wnids.get(number, number) for i, number in enumerate(numbers, 1)}
 
 
 def _wnids_of_kit(file: Path) -> dict[str, str]:
@@ -330,8 +309,9 @@ _SIDE = 64
 def cub200(**options: Any) -> Task:
     """200 species of birds (Wah et al. 2011) with boxes, the official split; photos are decoded when read."""
     folder = locate("cub200", options["root"])
-    ids = {number: i for i, (number, _) in enumerate(read_columns(folder / "classes.txt", 2))}
-    classes = [name.partition(".")[2].replace("_", " ") or name for _, name in read_columns(folder / "classes.txt", 2)]
+    listed = dict(read_columns(folder / "classes.txt", 2))
+    ids = {number: i for i, number in enumerate(listed)}
+    classes = [name.partition(".")[2].replace("_", " ") or name for name in listed.values()]
     names = dict(read_columns(folder / "images.txt", 2))
     labels = dict(read_columns(folder / "image_class_labels.txt", 2))
     in_train = dict(read_columns(folder / "train_test_split.txt", 2))
@@ -344,12 +324,8 @@ def cub200(**options: Any) -> Task:
     for number, name in names.items():
         if number not in labels or number not in in_train:
             raise BadInput(f"{folder}: image {number} ({name}) has no label or no split.")
-        if labels[number] not in ids:
-            raise BadInput(
-                f"{folder}: image {number} has the label {labels[number]}, but classes.txt has "
-                f"{min(ids, key=int)} to {max(ids, key=int)}."
-            )
-        listings[in_train[number] != "1"].add(f"images/{name}", ids[labels[number]])
+        label = number_of(labels[number], ids, f"{folder}, image {number}")
+        listings[in_train[number] != "1"].add(f"images/{name}", label)
     return photo_task("cub200", listings, classes, **options)
 
 
@@ -372,14 +348,9 @@ def birdsnap(**options: Any) -> Task:
     listings = FileList(folder, boxed=boxed.get), FileList(folder, boxed=boxed.get)
     ids = {number: i for i, number in enumerate(species)}
     for row in rows:
-        if row["species_id"] not in ids:
-            raise BadInput(
-                f"{folder}: {row['path']} has the species {row['species_id']}, but species.txt has "
-                f"{', '.join([*ids][:3])} …"
-            )
         name = row["path"] if place == "." else f"{place}/{row['path']}"
         listing = listings[row["path"] in in_test]
-        listing.add(name, ids[row["species_id"]])
+        listing.add(name, number_of(row["species_id"], ids, f"{folder / 'images.txt'}, {row['path']}"))
         boxed[name] = read_box(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
     present = [[i for i, name in enumerate(part.names) if (folder / name).is_file()] for part in listings]
     train, test = (part.take(rows) for part, rows in zip(listings, present, strict=True))
@@ -409,26 +380,11 @@ def food101(**options: Any) -> Task:
     numbers = {name: i for i, name in enumerate(classes)}
     listings = FileList(folder), FileList(folder)
     for split, listing in zip(("train", "test"), listings, strict=True):
-        for name in _food_names(folder / "meta", split):
-            label = name.partition("/")[0]
-            if label not in numbers:
-                raise BadInput(f"{folder}: {split} has {name}, but classes.txt has no class {label!r}.")
-            listing.add(f"images/{name}.jpg", numbers[label])
+        for (name,) in read_columns(folder / "meta" / f"{split}.txt", 1):
+            label = number_of(name.partition("/")[0], numbers, f"{folder}, {split}.txt")
+            listing.add(f"images/{name}.jpg", label)
     names = [name.replace("_", " ") for name in classes]
     return photo_task("food101", listings, names, **options)
-
-
-def _food_names(meta: Path, split: str) -> list[str]:
-    """The names of a split, from the text list or the same list as JSON."""
-    if (meta / f"{split}.txt").is_file():
-        return [name for (name,) in read_columns(meta / f"{split}.txt", 1)]
-    try:
-        held = json.loads((meta / f"{split}.json").read_text(encoding="utf-8"))
-        return [str(name) for names in held.values() for name in names]
-    except FileNotFoundError:
-        raise BadInput(f"There is neither {split}.txt nor {split}.json in {meta}.") from None
-    except (ValueError, AttributeError, TypeError):
-        raise BadInput(f"{meta / f'{split}.json'} is not a JSON list of names by class.") from None
 
 
 @tasks.declare("tiny-imagenet", images="100,000 + 10,000 colour 64×64", truth="boxes")
@@ -456,12 +412,9 @@ def tiny_imagenet(
             boxes[f"train/{wnid}/images/{name}"] = read_box(table, box, (_SIDE, _SIDE))
     table = folder / "val" / "val_annotations.txt"
     for name, wnid, *box in read_columns(table, 6):
-        if wnid not in whole:
-            raise BadInput(f"{table}: {name} is of the class {wnid}, which wnids.txt does not have.")
-        if wnid not in numbers_of:
-            continue
-        listings[1].add(f"val/images/{name}", numbers_of[wnid])
-        boxes[f"val/images/{name}"] = read_box(table, box, (_SIDE, _SIDE))
+        if wnid in numbers_of or wnid not in whole:
+            listings[1].add(f"val/images/{name}", number_of(wnid, numbers_of, f"{table}, {name}"))
+            boxes[f"val/images/{name}"] = read_box(table, box, (_SIDE, _SIDE))
     words = dict(read_columns(folder / "words.txt", 2)) if (folder / "words.txt").is_file() else {}
     names = class_titles(classes, words)
     return photo_task("tiny-imagenet", listings, names, size=size, shorter=size, train=train, test=test)

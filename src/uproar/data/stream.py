@@ -9,7 +9,7 @@ import os
 import threading
 import warnings
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -84,21 +84,28 @@ class CentreCrop:
 
     def picture(self, path: Path, content: bytes | None = None) -> np.ndarray:
         """A picture file as (3, size, size) bytes, turned upright as its EXIF data say; `content` if it was read."""
-        if path.is_fifo():
-            raise BadInput(f"{path} cannot be decoded (it is a named pipe); replace the file or leave it out.")
-        try:
-            with Image.open(path if content is None else BytesIO(content)) as file:
-                upright = _rgb(ImageOps.exif_transpose(file))
-        except FileNotFoundError:
-            raise BadInput(f"The picture {path} is not there.") from None
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            reason = str(error).strip().rstrip(".")
-            raise BadInput(f"{path} cannot be decoded ({reason}); replace the file or leave it out.") from None
+        with opened_picture(path, content) as file:
+            upright = _rgb(ImageOps.exif_transpose(file))
         wide, high = self.scaled(*upright.size)
         left, top = self.corner(wide, high)
         scaled = upright.resize((wide, high), Image.Resampling.BILINEAR)
         kept = scaled.crop((left, top, left + self.size, top + self.size))
         return np.ascontiguousarray(np.asarray(kept).transpose(2, 0, 1))
+
+
+@contextlib.contextmanager
+def opened_picture(path: Path, content: bytes | None = None) -> Iterator[Image.Image]:
+    """A picture file; one that cannot be read, here or inside, is refused in one sentence that names it."""
+    if path.is_fifo():
+        raise BadInput(f"{path} cannot be decoded (it is a named pipe); replace the file or leave it out.")
+    try:
+        with Image.open(path if content is None else BytesIO(content)) as picture:
+            yield picture
+    except FileNotFoundError:
+        raise BadInput(f"The picture {path} is not there.") from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        reason = str(error).strip().rstrip(".")
+        raise BadInput(f"{path} cannot be decoded ({reason}); replace the file or leave it out.") from None
 
 
 def _rgb(picture: Image.Image) -> Image.Image:

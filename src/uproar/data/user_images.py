@@ -11,7 +11,6 @@ from typing import Annotated
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
 from pydantic import Field
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from uproar.data.arrays import KINDS, read_arrays
 from uproar.data.locations import roots
 from uproar.data.photographs import ENDINGS, FileBoxes, FileList, class_folders, photo_task, read_box
 from uproar.data.registry import Count, Shorter, Size, tasks
-from uproar.data.stream import CentreCrop
+from uproar.data.stream import CentreCrop, opened_picture
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, BadOption, BadShape
 from uproar.paths import user_path
@@ -42,7 +41,6 @@ def folder_task(
     label: str = "label",
     labels: tuple[str, ...] = (),
     values: tuple[str, ...] = (),
-    separator: str = "",
     split: str = "split",
     classes: Annotated[int, Field(ge=0)] = 0,
     first: Annotated[int, Field(ge=0, le=1)] = 0,
@@ -57,16 +55,15 @@ def folder_task(
     Class folders may lie below train/ and test/ (or val/). A table may have columns `split`, x0, y0, x1, y1. Without a
     split, `share` of each class becomes the test split. `classes=N` says that labels are the numbers, counted from
     `first`, of the outputs of a given network; then not every class needs a picture. `labels` names columns of 0 and 1,
-    one for each of several labels that a picture may have; `separator` parts several in the one column; `values`
-    names columns of numbers, which are then learned.
+    one for each of several labels that a picture may have; `values` names columns of numbers, which are then learned.
     """
     place = folder_place(root)
-    given = {"labels=": labels, "values=": values, "separator=": separator, "classes=": classes}
+    given = {"labels=": labels, "values=": values, "classes=": classes}
     used = [option for option, value in given.items() if value]
     if csv is None and used == ["classes="]:
         raise BadOption("folder: classes=N needs a table (csv=…) whose labels are numbers.")
     if csv is None and used:
-        raise BadOption("folder: labels=, values= and separator= say what the columns of a table are: give csv=….")
+        raise BadOption("folder: labels= and values= name columns of a table: give csv=….")
     if len(used) > 1:
         raise BadOption(f"folder: {' and '.join(used)} say different things of the labels; give one of them.")
     if csv is None:
@@ -79,8 +76,6 @@ def folder_task(
             titles, of_files = list(labels), table.rows(labels, "labels", _flag)
         elif values:
             titles, of_files = list(values), table.rows(values, "values", _number)
-        elif separator:
-            titles, of_files = _separated(table.texts(label, "label"), separator)
         else:
             texts = table.texts(label, "label", empty=False)
             known = table.numbered(texts, classes, first) if classes else table.named(texts)
@@ -252,18 +247,6 @@ def _number(column: str, text: str) -> float:
         raise ValueError(f"{column!r} must be a number, not {text!r}") from None
 
 
-def _separated(texts: Sequence[str], separator: str) -> tuple[list[str], list[Row]]:
-    """Labels named in one column, parted by a separator; a picture without any has an empty text there."""
-    if not separator.strip():
-        raise BadOption("folder: separator= is what parts the labels in the column of labels, such as ';'.")
-    sets = [{name.strip() for name in text.split(separator)} - {""} for text in texts]
-    names = sorted(set().union(*sets))
-    return names, [tuple(int(name in some) for name in names) for some in sets]
-
-
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
-
-
 NamedImages = tuple[Tensor, list[str], Tensor | None]
 """Images with their names, and labels where there are any."""
 
@@ -296,7 +279,7 @@ def read_images(
         rows = list(range(len(x))) if mixed is None else _mixed(len(x), labels, mixed)
         rows = rows[:limit]
         return x[rows], [names[i] for i in rows], None if labels is None else labels[rows]
-    if place.suffix.lower() in PICTURES and place.is_file():
+    if place.suffix.lower() in ENDINGS and place.is_file():
         return _stacked([place], size)
     if not place.exists():
         raise BadInput(f"There is no file or folder {path}.")
@@ -356,7 +339,7 @@ def _in_folder(folder: Path) -> list[tuple[Path, int | None]]:
         by_class = [[(file, k) for file in files] for k, files in enumerate(_class_folders(folder).values())]
         files = [file for turn in zip_longest(*by_class) for file in turn if file is not None]
     if not files:
-        raise BadInput(f"There are no pictures ({', '.join(PICTURES)}) in {folder}, nor in folders in it.")
+        raise BadInput(f"There are no pictures ({', '.join(ENDINGS)}) in {folder}, nor in folders in it.")
     return files
 
 
@@ -368,7 +351,7 @@ def _class_folders(folder: Path) -> dict[str, list[Path]]:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    return sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES and not f.is_fifo())
+    return sorted(f for f in folder.iterdir() if f.suffix.lower() in ENDINGS and not f.is_fifo())
 
 
 def _stacked(files: list[Path], size: int | None) -> NamedImages:
@@ -380,11 +363,8 @@ def _stacked(files: list[Path], size: int | None) -> NamedImages:
         return torch.from_numpy(framed).float() / 255, names, None
     pixels = []
     for file in files:
-        try:
-            with Image.open(file) as picture:
-                pixels.append(np.asarray(picture.convert("RGB")))
-        except (UnidentifiedImageError, OSError) as error:
-            raise BadInput(f"{file} cannot be read as a picture: {error}.") from None
+        with opened_picture(file) as picture:
+            pixels.append(np.asarray(picture.convert("RGB")))
     first = {f"{image.shape[1]}x{image.shape[0]}": file.name for file, image in zip(files, pixels, strict=True)}
     if len(first) > 1:
         seen = [f"{name} is {size}" for size, name in list(first.items())[:3]]
