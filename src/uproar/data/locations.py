@@ -121,9 +121,6 @@ class PublicDataset:
     """Training and test images of the complete set."""
     page: str
     size: str
-    classes: int = 10
-    shape: tuple[int, int, int] = (3, 224, 224)
-    """Of its images; photos are cut to a size that the task is asked for."""
     files: tuple[RemoteFile, ...] = ()
     """What `uproar data get` downloads; nothing where the owner asks for a login."""
     how: str = ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import errno
 import hashlib
 import os
-import threading
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -120,10 +120,9 @@ def _rgb(picture: Image.Image) -> Image.Image:
 
 
 # decoded pixels on disk: decoding a photo costs forty times as much as reading its bytes
-# One file per set of pictures, one record of fixed length per picture: its bytes, then a mark and a checksum. A
-# record is written by a single call and believed only if its checksum fits, so that any number of processes may read
-# and write the same file at once without a lock, and a run killed at any moment loses nothing but the record under
-# way. The file is sparse: it grows as pictures are read.
+# One sparse file per set of pictures, one record per picture: its bytes, a mark and a checksum. A record is written by
+# one call and believed only if its checksum fits, so that any number of processes may read and write the file at once
+# without a lock, and a run killed at any moment loses nothing but the record under way.
 
 
 VARIABLE = "UPROAR_CACHE"
@@ -144,56 +143,54 @@ def cache_folder() -> Path | None:
 
 
 class PixelCache:
-    """The decoded pictures of one set; without a path nothing is kept."""
+    """The decoded pictures of one set; without a path, or where it cannot be written, nothing is kept."""
 
     def __init__(self, path: Path | None, shape: tuple[int, int, int]) -> None:
         self.path, self.shape = path, shape
         self._length = int(np.prod(shape)) + 8
         self._handle: int | None = None
-        self._opening = threading.Lock()
+        if path is not None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            except OSError as error:
+                self._give_up(error)
 
     def get(self, row: int) -> np.ndarray | None:
         """The pixels of a picture, if they are there and sound."""
-        with contextlib.suppress(OSError):
-            record = os.pread(self._file(), self._length, row * self._length)
-            pixels, tail = record[:-8], record[-8:]
-            if tail == _MARK + zlib.crc32(pixels).to_bytes(4, "big"):
-                return np.frombuffer(pixels, np.uint8).reshape(self.shape)
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                record = os.pread(self._handle, self._length, row * self._length)
+                pixels, tail = record[:-8], record[-8:]
+                if tail == _MARK + zlib.crc32(pixels).to_bytes(4, "big"):
+                    return np.frombuffer(pixels, np.uint8).reshape(self.shape)
         return None
 
     def put(self, row: int, pixels: np.ndarray) -> None:
         """Keep the pixels of a picture; if that cannot be done, say so once and go on without."""
-        if self.path is None:
+        if self._handle is None:
             return
         content = pixels.tobytes()
         record = content + _MARK + zlib.crc32(content).to_bytes(4, "big")
         try:
-            if os.pwrite(self._file(), record, row * self._length) < self._length:
-                raise OSError(28, "No space left on device")
+            if os.pwrite(self._handle, record, row * self._length) < self._length:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            warnings.warn(
-                f"Decoded pictures can no longer be kept in {self.path} ({error.strerror or error}): they are decoded "
-                f"each time they are needed. Make room, or name another folder with {VARIABLE}.",
-                stacklevel=2,
-            )
-            self.close()
-            self.path = None
+            self._give_up(error)
 
-    def _file(self) -> int:
-        with self._opening:
-            if self.path is None:
-                raise FileNotFoundError
-            if self._handle is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-            return self._handle
+    def _give_up(self, error: OSError) -> None:
+        warnings.warn(
+            f"Decoded pictures can no longer be kept in {self.path} ({error.strerror or error}): they are decoded each "
+            f"time they are needed. Make room, or name another folder with {VARIABLE}.",
+            stacklevel=3,
+        )
+        self.close()
 
     def close(self) -> None:
         """Give the file back."""
-        if self._handle is not None:
-            with contextlib.suppress(OSError):
-                os.close(self._handle)
-            self._handle = None
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
 
     def __del__(self) -> None:
         self.close()
