@@ -266,7 +266,7 @@ def test_a_table_may_hold_several_labels_or_values_of_a_picture(listed):
 def test_columns_that_are_no_labels_are_refused_in_a_sentence(listed, options, message):
     with pytest.raises(BadInput, match=re.escape(message)):
         load(f"folder(root=photos, csv=list.csv, size=16, {options})")
-    with pytest.raises(BadInput, match="name columns of a table"):
+    with pytest.raises(BadInput, match="labels= says what a table holds"):
         load("folder(root=photos, labels=[red])")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv as tables
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -23,9 +23,6 @@ from uproar.data.task import Split, Task
 from uproar.errors import BadInput, BadOption, BadShape
 from uproar.paths import user_path
 from uproar.seeds import key
-
-Row = tuple[float, ...]
-"""The labels 0 and 1, or the values, of one picture."""
 
 _TEST = ("test", "val", "valid", "validation")
 _CORNERS = ("x0", "y0", "x1", "y1")
@@ -60,10 +57,8 @@ def folder_task(
     place = folder_place(root)
     given = {"labels=": labels, "values=": values, "classes=": classes}
     used = [option for option, value in given.items() if value]
-    if csv is None and used == ["classes="]:
-        raise BadOption("folder: classes=N needs a table (csv=…) whose labels are numbers.")
     if csv is None and used:
-        raise BadOption("folder: labels= and values= name columns of a table: give csv=….")
+        raise BadOption(f"folder: {used[0]} says what a table holds: it needs a table (csv=…).")
     if len(used) > 1:
         raise BadOption(f"folder: {' and '.join(used)} say different things of the labels; give one of them.")
     if csv is None:
@@ -71,19 +66,19 @@ def folder_task(
     else:
         table = _Table(place, csv)
         files = table.files(image)
-        of_files: Sequence[int | Row]
+        titles, of_files = list(labels or values), []
         if labels:
-            titles, of_files = list(labels), table.rows(labels, "labels", _flag)
+            of_files = table.rows(labels, "labels", _flag)
         elif values:
-            titles, of_files = list(values), table.rows(values, "values", _number)
+            of_files = table.rows(values, "values", _number)
         else:
             texts = table.texts(label, "label", empty=False)
             known = table.numbered(texts, classes, first) if classes else table.named(texts)
             titles = [str(i) for i in range(classes)] if classes else list(known)
             of_files = [known[text] for text in texts]
         whole = FileList(place, boxed=table.boxes(files))
-        for name, one in zip(files, of_files, strict=True):
-            whole.add(name, one)
+        for name, value in zip(files, of_files, strict=True):
+            whole.add(name, value)
         divided = split in table.header
         listings = table.divided(whole, split) if divided else _divided(whole, share, by_class=not used)
     task = photo_task("folder", listings, titles, bool(classes), size=size, shorter=shorter, train=train, test=test)
@@ -136,7 +131,7 @@ def _divided(whole: FileList, share: float, by_class: bool = True) -> tuple[File
 
     Which ones is drawn by name, so that a file more or less moves hardly any other to the other side.
     """
-    groups: dict[int | Row, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for row, label in enumerate(whole.labels):
         groups.setdefault(label if by_class else 0, []).append(row)
     in_test: set[int] = set()
@@ -185,10 +180,10 @@ class _Table:
             found.append(file)
         return found
 
-    def rows(self, columns: Sequence[str], option: str, read: Callable[[str, str], float]) -> list[Row]:
+    def rows(self, columns: Sequence[str], option: str, read: Callable[[str, str], float]) -> list[Any]:
         """Several columns of each picture, read as numbers."""
         table = [self.texts(column, option, empty=False) for column in columns]
-        rows: list[Row] = []
+        rows = []
         for line, texts in enumerate(zip(*table, strict=True), 2):
             try:
                 rows.append(tuple(map(read, columns, texts)))
@@ -198,11 +193,9 @@ class _Table:
 
     def named(self, labels: Sequence[str]) -> dict[str, int]:
         """Labels as names of classes, in rising order; numbers by value."""
-        distinct = set(labels)
-        if len(distinct) < 2:
-            raise BadInput(f"{self.file} has {len(distinct)} classes; a task needs at least two.")
-        whole = all(label.isdigit() for label in distinct)
-        return {name: i for i, name in enumerate(sorted(distinct, key=int if whole else None))}
+        if len(set(labels)) < 2:
+            raise BadInput(f"{self.file} has {len(set(labels))} classes; a task needs at least two.")
+        return {name: i for i, name in enumerate(_rising(labels))}
 
     def numbered(self, labels: Sequence[str], classes: int, first: int) -> dict[str, int]:
         """Labels as the numbers of a network's outputs."""
@@ -219,8 +212,8 @@ class _Table:
             return None
         boxes = {}
         for name, row in zip(files, self.lines, strict=True):
-            if all(row[corner] for corner in _CORNERS):
-                boxes[name] = read_box(self.file, [row[corner] for corner in _CORNERS])
+            if all(corners := [row[corner] for corner in _CORNERS]):
+                boxes[name] = read_box(self.file, corners)
         return boxes.get
 
     def divided(self, whole: FileList, split: str) -> tuple[FileList, FileList]:
@@ -232,6 +225,12 @@ class _Table:
                 raise BadInput(f"{self.file}, line {row + 2}: the split must be train or test, not {text!r}.")
             parts[word != "train"].append(row)
         return whole.take(parts[0]), whole.take(parts[1])
+
+
+def _rising(labels: Iterable[str]) -> list[str]:
+    """Distinct labels in rising order; numbers by value."""
+    distinct = set(labels)
+    return sorted(distinct, key=int if all(label.isdigit() for label in distinct) else None)
 
 
 def _flag(column: str, text: str) -> float:
@@ -266,21 +265,19 @@ def read_images(
     place = user_path(path)
     if place.is_dir():
         pictures = _in_folder(place)
-        flat = mixed is not None and all(label is None for _, label in pictures)
-        pictures = [pictures[i] for i in _mixed(len(pictures), None, mixed)] if flat else pictures
+        if mixed is not None and pictures[0][1] is None:
+            pictures = [pictures[i] for i in _mixed(len(pictures), None, mixed)]
         pictures = pictures[:limit]
-        x, names, _ = _stacked([file for file, _ in pictures], size)
         classes = [label for _, label in pictures if label is not None]
-        return x, names, torch.tensor(classes) if classes else None
+        return *_stacked([file for file, _ in pictures], size), torch.tensor(classes) if classes else None
     if place.suffix in KINDS:
         if size is not None:
             raise BadInput(f"--size is for pictures; {place.name} holds arrays, which are taken as they are.")
         x, names, labels = _from_arrays(place)
-        rows = list(range(len(x))) if mixed is None else _mixed(len(x), labels, mixed)
-        rows = rows[:limit]
+        rows = (list(range(len(x))) if mixed is None else _mixed(len(x), labels, mixed))[:limit]
         return x[rows], [names[i] for i in rows], None if labels is None else labels[rows]
     if place.suffix.lower() in ENDINGS and place.is_file():
-        return _stacked([place], size)
+        return *_stacked([place], size), None
     if not place.exists():
         raise BadInput(f"There is no file or folder {path}.")
     raise BadInput(f"{path} is neither a folder of pictures nor a picture nor one of {', '.join(KINDS)}.")
@@ -327,8 +324,7 @@ def labels_in_table(csv: str | Path, pictures: Sequence[str]) -> tuple[list[str]
     missing = [name for name in pictures if name not in by_picture]
     if missing:
         raise BadInput(f"{csv} has no label for {len(missing)} of {len(pictures)} pictures, such as {missing[0]}.")
-    found = {by_picture[name] for name in pictures}
-    names = sorted(found, key=int if all(name.isdigit() for name in found) else None)
+    names = _rising(by_picture[name] for name in pictures)
     return names, torch.tensor([names.index(by_picture[name]) for name in pictures])
 
 
@@ -354,18 +350,17 @@ def _pictures(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.suffix.lower() in ENDINGS and not f.is_fifo())
 
 
-def _stacked(files: list[Path], size: int | None) -> NamedImages:
-    """Picture files as one tensor: cut to a size, or as they are if all are of one size."""
-    names = [file.stem for file in files]
+def _stacked(files: list[Path], size: int | None) -> tuple[Tensor, list[str]]:
+    """Picture files as one tensor, cut to a size, or as they are if all are of one size; and their names."""
     if size is not None:
         crop = CentreCrop(size)
-        framed = np.stack([crop.picture(file) for file in files])
-        return torch.from_numpy(framed).float() / 255, names, None
-    pixels = []
-    for file in files:
-        with opened_picture(file) as picture:
-            pixels.append(np.asarray(picture.convert("RGB")))
-    first = {f"{image.shape[1]}x{image.shape[0]}": file.name for file, image in zip(files, pixels, strict=True)}
+        pixels = [crop.picture(file) for file in files]
+    else:
+        pixels = []
+        for file in files:
+            with opened_picture(file) as picture:
+                pixels.append(np.asarray(picture.convert("RGB")).transpose(2, 0, 1))
+    first = {f"{image.shape[2]}x{image.shape[1]}": file.name for file, image in zip(files, pixels, strict=True)}
     if len(first) > 1:
         seen = [f"{name} is {size}" for size, name in list(first.items())[:3]]
         more = f" and {len(first) - 3} more" if len(first) > 3 else ""
@@ -373,11 +368,10 @@ def _stacked(files: list[Path], size: int | None) -> NamedImages:
             f"The pictures have {len(first)} sizes ({', '.join(seen)}{more}), and a network sees one: give --size 224 "
             "to scale each and keep the middle 224x224 pixels."
         )
-    stack = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
-    return stack.float() / 255, names, None
+    return torch.from_numpy(np.stack(pixels)).float() / 255, [file.stem for file in files]
 
 
-def _from_arrays(file: Path) -> tuple[Tensor, list[str], Tensor | None]:
+def _from_arrays(file: Path) -> NamedImages:
     arrays = read_arrays(file)
     if "images" not in arrays and len(arrays) != 1:
         raise BadInput(f"{file.name} holds {', '.join(arrays)}; one of its arrays must be called 'images'.")
