@@ -51,8 +51,3 @@ def test_streams_are_keyed_by_seed_purpose_split_and_row():
     expected = [torch.Generator().manual_seed(key(3, "a 'purpose'", 'té"st', row)) for row in draws.rows]
     for own, other in zip(draws.streams("a 'purpose'"), expected, strict=True):
         assert torch.equal(torch.rand(4, generator=own), torch.rand(4, generator=other))
-
-
-def test_repeated_samples_draw_the_same_numbers():
-    draws = Draws.of(1, [4, 7])
-    assert torch.equal(draws.repeated(3).uniform("n", 5), draws.uniform("n", 5).repeat(3, 1))

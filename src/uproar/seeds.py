@@ -12,7 +12,6 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -42,29 +41,21 @@ def generator(*names: Name) -> torch.Generator:
 @contextmanager
 def seeded_generators(seed: int) -> Iterator[None]:
     """The global generators of torch, NumPy and Python start from the seed inside, and go on as before after it."""
-    before = _global_states()
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    before = torch.get_rng_state(), np.random.get_state(), random.getstate()
     try:
-        _seed_all(seed)
+        torch.default_generator.manual_seed(seed)
+        if on_gpus:
+            torch.cuda.manual_seed_all(seed)
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
         yield
     finally:
         torch.set_rng_state(before[0])
-        if before[1]:
-            torch.cuda.set_rng_state_all(before[1])
-        np.random.set_state(before[2])
-        random.setstate(before[3])
-
-
-def _seed_all(seed: int) -> None:
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)
-    np.random.seed(seed % 2**32)
-    random.seed(seed)
-
-
-def _global_states() -> tuple[Any, ...]:
-    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    return torch.get_rng_state(), on_gpus, np.random.get_state(), random.getstate()
+        if on_gpus:
+            torch.cuda.set_rng_state_all(on_gpus)
+        np.random.set_state(before[1])
+        random.setstate(before[2])
 
 
 @dataclass(frozen=True)
@@ -90,10 +81,6 @@ class Draws:
     def __getitem__(self, part: slice | Sequence[int]) -> Draws:
         rows = self.rows[part] if isinstance(part, slice) else tuple(self.rows[i] for i in part)
         return Draws(self.seed, rows, self.split)
-
-    def repeated(self, times: int) -> Draws:
-        """All samples several times, one set after the other, each with the same numbers."""
-        return Draws(self.seed, self.rows * times, self.split)
 
     def copies(self, numbers: Iterable[int]) -> Draws:
         """Each sample once for each number, sample by sample: streams of their own for noisy copies."""

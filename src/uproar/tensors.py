@@ -16,14 +16,9 @@ OVERSHOOT = 0.1
 
 
 def check_model(model: Any) -> None:
-    """Refuse what is no network."""
+    """Refuse what is no network, or has weights without values, or such as can be neither frozen nor differentiated."""
     if not isinstance(model, nn.Module):
         raise BadInput(f"The model is a torch.nn.Module, not {type(model).__name__}.")
-    check_weights(model)
-
-
-def check_weights(model: nn.Module) -> None:
-    """Refuse a network whose weights have no values, or can be neither frozen nor differentiated through."""
     for weight in (*model.parameters(), *model.buffers()):
         if weight.is_meta and type(weight.data) is Tensor:  # a subclass keeps its values itself
             raise BadInput(
@@ -208,15 +203,11 @@ def in_batches(function: Callable[..., Result], *columns: Any, size: int) -> Res
         raise BadShape(f"The inputs must have one row per sample each, but have {lengths} rows.")
     if n == 0:
         raise BadInput("There are no samples: give at least one.")
-    return _join([function(*(column[rows] for column in columns)) for rows in spans(n, size)])
-
-
-def _join(parts: list[Any]) -> Any:
-    first = parts[0]
+    parts: list[Any] = [function(*(column[rows] for column in columns)) for rows in spans(n, size)]
     if len(parts) == 1:
-        return first
-    if isinstance(first, dict):
-        return {name: torch.cat([part[name] for part in parts]) for name in first}
-    if isinstance(first, tuple):
-        return tuple(torch.cat(column) for column in zip(*parts, strict=True))
-    return torch.cat(parts)
+        return parts[0]
+    if isinstance(parts[0], dict):
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}  # type: ignore[return-value]
+    if isinstance(parts[0], tuple):
+        return tuple(torch.cat(column) for column in zip(*parts, strict=True))  # type: ignore[return-value]
+    return torch.cat(parts)  # type: ignore[return-value]

@@ -8,7 +8,7 @@ Shapes are checked when the tests run (jaxtyping with beartype) and cost nothing
 
 from typing import Literal, get_args
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 Images = Float[Tensor, "n c h w"]
@@ -28,9 +28,6 @@ Scores = Float[Tensor, "n f"]
 
 Ranks = Int[Tensor, "n f"]
 """Place of each feature in its image's order; 0 is removed first."""
-
-Removed = Bool[Tensor, "n h w"] | Bool[Tensor, "n c h w"]
-"""True = removed. With three axes the pixel goes in all channels."""
 
 Kind = Literal["softmax", "sigmoid", "regression"]
 """What the numbers are that a model answers with: scores of classes of which one is right, logits of labels each of
