@@ -114,7 +114,7 @@ def test_an_exit_in_explain_is_one_sentence_and_in_try_a_broken_rule(here, capsy
     given = ["--plugin", "leaves.py", "--estimators", "exits", "--task", TINY["tasks"]]
     assert _exit_code(["explain", *given, "--limit", "2"]) == 2
     assert "leaves.py, line 8: sys.exit(7) was called." in capsys.readouterr().err
-    assert _exit_code(["check", "leaves.py", "--only", "exits"]) == 1
+    assert _exit_code(["check", "exits", "--plugin", "leaves.py"]) == 1
     said = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
     assert "sys.exit(7)" in said and "exits breaks 1 clause" in said
 

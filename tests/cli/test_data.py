@@ -134,7 +134,7 @@ def test_unreadable_pictures_are_named(here, capsys):
     name = "folder(root=pets, size=16)"
     assert _exit_code(["data", "verify", name]) == 1
     shown = capsys.readouterr().err
-    assert shown.count("cannot be decoded") == 10 and "and 2 more unreadable" in shown
+    assert shown.count("cannot be decoded") == 10 and "and 2 more" in shown
     for i in range(12):
         (here / "pets" / "cat" / f"{i}.png").unlink()
     assert _exit_code(["data", "verify", name]) == 0

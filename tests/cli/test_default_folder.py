@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from uproar.cli.score import Destination, free_folder
+from uproar.cli.score import output_folder
 
 
 def wrote(folder: Path, command: str) -> None:
@@ -16,20 +16,17 @@ def wrote(folder: Path, command: str) -> None:
 def test_the_same_command_goes_where_it_was_and_another_one_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = Path("runs/score")
-    assert free_folder(first, "uproar score a") == first
+    assert output_folder(first, "uproar score a") == first
     wrote(first, "uproar score a")
-    assert free_folder(first, "uproar score a --json") == first
-    assert free_folder(first, "uproar score b") == Path("runs/score-2")
+    assert output_folder(first, "uproar score a --json") == first
+    assert output_folder(first, "uproar score b") == Path("runs/score-2")
     wrote(Path("runs/score-2"), "uproar score b")
-    assert free_folder(first, "uproar score b") == Path("runs/score-2")
-    assert free_folder(first, "uproar score c") == Path("runs/score-3")
-    assert Destination.of(first, None).taken == first
-    named = Destination.of(first, Path("mine"))
-    assert (named.folder, named.taken, named.maps) == (Path("mine"), None, Path("mine/store"))
+    assert output_folder(first, "uproar score b") == Path("runs/score-2")
+    assert output_folder(first, "uproar score c") == Path("runs/score-3")
 
 
 def test_scores_that_do_not_say_what_they_answer_are_left(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("runs/score").mkdir(parents=True)
     Path("runs/score/scores.json").write_text("{}")
-    assert free_folder(Path("runs/score"), "uproar score a") == Path("runs/score-2")
+    assert output_folder(Path("runs/score"), "uproar score a") == Path("runs/score-2")

@@ -79,20 +79,18 @@ OF_EXPLAIN = [
     ("--out", "folder.png", "Cannot write folder.png: it is a folder"),
     ("--save", "maps.txt", "--save writes .npz or .safetensors, not 'maps.txt'"),
     ("--save", "file/maps.npz", "Cannot write into file: file is a file"),
-    ("--store", "file", "Cannot use file as a store"),
 ]
 OF_SCORE = [
     ("--metrics", "nonsense", "No metric is called 'nonsense'"),
     ("--maps", "nowhere.npz", "There is no file nowhere.npz"),
     ("--maps", "file", "Arrays are read from .npz, .npy, .safetensors, not 'file'"),
-    ("--maps", "three_maps.npz", "three_maps.npz has 3 maps in 'mine', but there are 4 images"),
+    ("--maps", "three_maps.npz", "The maps 'mine' are (3, 8, 8); for 4 images they must be"),
     ("--maps", "small_maps.npz", "The maps 'mine' are 5x5 but the images 8x8"),
     ("--labels", "nowhere.npy", "There is no file nowhere.npy"),
     ("--labels", "three.npy", "three.npy has 3 labels, but there are 30 images, of which 4 are used"),
     ("--labels", "floats.npy", "The labels in floats.npy are whole numbers"),
     ("--labels", "sevens.npy", "The labels in sevens.npy run from 7 to 7, but classes from 0 to 2"),
-    ("--output", "x", "--output is auto, softmax, sigmoid, regression, logit, probability, not 'x'"),
-    ("--budget", "soon", "--budget takes a time such as"),
+    ("--output", "x", "--output: 'x' is not one of 'auto', 'softmax', 'sigmoid', 'regression', 'logit', 'probability'"),
     ("--train", "pictures.safetensors", "--train is for images of your own: the task planted"),
     ("--metrics", "idsds(grid=1)", "idsds: grid must be at least 2, not 1"),
 ]
@@ -112,7 +110,7 @@ OTHERS = [
     (["explain", "nan.npz", "--classes", "3"], "images in nan.npz have NaN or infinite"),
     (["score", "--metrics", "insertoin"], "Did you mean 'insertion'"),
     (["score", "--maps", "grey.npz"], "There are no maps in grey.npz"),
-    (["score", "--maps", "words.npz"], "are numbers (n, h, w), not <U1"),
+    (["score", "--maps", "words.npz"], "The maps 'mine' are no array of numbers"),
     (["run", "nowhere.toml"], "Cannot read the study nowhere.toml"),
     (["run", "nonsense"], "No study is called 'nonsense'"),
     (
@@ -270,11 +268,9 @@ def test_strange_numbers_and_places_are_one_sentence(tmp_path, monkeypatch, caps
 
 
 def test_codes_for_the_terminal_are_not_printed(capsys):
-    from uproar.cli.screen import note, output, table
+    from uproar.cli.screen import note, print_table
 
-    shown = table("a \x1b[2Jtitle", "name")
-    shown.add_row("red\x1b[31m")
-    output.print(shown)
+    print_table("a \x1b[2Jtitle", ["name"], [["red\x1b[31m"]])
     note("study \x1b]0;x\x07")
     said = capsys.readouterr()
     assert "\x1b" not in said.out + said.err and "\x07" not in said.err

@@ -76,7 +76,7 @@ def test_a_network_with_two_inputs_is_refused_with_what_to_do(said):
 
 
 def test_scores_without_labels_say_which_output_they_follow(said):
-    asked = "--estimators grad --metrics deletion(steps=2) --no-baselines"
+    asked = "--estimators grad --metrics deletion(steps=2)"
     code, printed = said(f"score images.npy --model net.py:labels {asked}")
     assert code == 0
     assert "scores are those of the label of the highest output" in printed

@@ -52,10 +52,10 @@ def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_the
     assert shown.code == 0, shown.plain
     assert "\x1b[" in shown.text
     assert re.search(r"/140 images \d+ s left +explaining by slow", shown.plain), shown.plain
-    given = ["explain", *given[1 : given.index("--metrics")], "--store"]
+    given = ["explain", *given[1 : given.index("--metrics")], "--out"]
     for end, shown in (
-        ("b", commands.piped([*given, "b"], tmp_path)),
-        ("c", commands.terminal([*given, "c"], tmp_path, term="dumb")),
+        ("b", commands.piped([*given, "b.png"], tmp_path)),
+        ("c", commands.terminal([*given, "c.png", "--seed", "1"], tmp_path, term="dumb")),
     ):
         said = shown.errors if end == "b" else shown.text.replace("\r\n", "\n")
         assert shown.code == 0, said
@@ -77,8 +77,8 @@ def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_the
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            ["explain", *SMALL, "--estimators", "random,slow", "--store", "e"],
-            "Finished maps are in e; the same",
+            ["explain", *SMALL, "--estimators", "random,slow"],
+            "Finished maps are in runs/explain/store; the same",
             marks=pytest.mark.slow,
         ),
     ],

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from uproar.cli.check import check, new
 from uproar.cli.data import data_app, store_app
@@ -21,7 +21,7 @@ from uproar.cli.options import Group, add_command
 from uproar.cli.report import compare, report
 from uproar.cli.run import audit, run
 from uproar.cli.score import choose, score
-from uproar.cli.screen import errors, output
+from uproar.cli.screen import errors, note, output
 from uproar.errors import CODE_ERRORS, StoreError, UproarError, did_you_mean, one_line, plainly, shortened
 from uproar.paths import check_working_folder
 from uproar.plugins import describe_error, line_in_file
@@ -29,7 +29,7 @@ from uproar.plugins import describe_error, line_in_file
 
 def _show_version(wanted: bool) -> bool:
     if wanted:
-        output.print(f"uproar {metadata.version('uproar')}", highlight=False)
+        output.say(f"uproar {metadata.version('uproar')}")
         raise typer.Exit
     return wanted
 
@@ -67,10 +67,19 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(_exit_code(arguments))
 
 
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print what Python would warn of as notes, each once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", UserWarning)
+        warnings.showwarning = lambda message, *_: note(str(message))
+        yield
+
+
 def _exit_code(arguments: list[str] | None) -> int:
     try:
         check_working_folder()
-        with orderly_end():
+        with orderly_end(), warnings_as_notes():
             code = app(arguments, prog_name="uproar", standalone_mode=False) or 0
         return _interrupted() if code == INTERRUPTED else code
     except typer.Exit as stop:
@@ -79,7 +88,7 @@ def _exit_code(arguments: list[str] | None) -> int:
         return _interrupted()
     except Terminated as ended:
         with contextlib.suppress(OSError):  # a terminal that was closed
-            errors.print(f"\n{ended} {escape(what_is_kept())}", soft_wrap=True)
+            errors.say(f"\n{ended} {what_is_kept()}")
         return ended.exit_code
     except UproarError as error:
         return _refused(str(error), 3 if isinstance(error, StoreError) else 2)
@@ -103,12 +112,12 @@ def _exit_code(arguments: list[str] | None) -> int:
 
 
 def _refused(sentence: str, code: int) -> int:
-    errors.print(f"[bold red]Error:[/] {escape(sentence)}", soft_wrap=True)
+    errors.say(("Error: ", "bold red"), sentence)
     return code
 
 
 def _interrupted() -> int:
-    errors.print(f"\nStopped. {escape(what_is_kept())}", soft_wrap=True)
+    errors.say(f"\nStopped. {what_is_kept()}")
     return INTERRUPTED
 
 

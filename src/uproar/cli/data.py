@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from uproar.cli.interrupt import AGAIN, keeping
-from uproar.cli.options import DataRoot, Group, Trust, add_command, argument, complete_names, complete_runs, flag
+from uproar.cli.options import Group, Trust, add_command, argument, complete_names, complete_runs, flag
 from uproar.cli.progress import Watch, watched
-from uproar.cli.screen import add_to_json, command, errors, json_wanted, output, print_next, table
+from uproar.cli.screen import Screen, add_to_json, command, errors, json_wanted, output, print_next, print_table
 from uproar.data.locations import download_root
 from uproar.errors import BadInput
 from uproar.paths import public
@@ -32,7 +31,6 @@ StoredRun = Annotated[
 
 def get_set(
     name: Annotated[str, argument("NAME", "Data set, e.g. cifar10", autocompletion=complete_names("tasks"))],
-    data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
     from uproar.data.download import get
@@ -42,7 +40,7 @@ def get_set(
     with watched(f"asking for {name}") as watch, keeping("What was downloaded is kept; " + AGAIN):
         folder, note = get(known, download_root(), download_listener(watch))
     add_to_json(name=name, folder=folder, note=note)
-    output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)
+    output.say(f"{name} is in ", (str(folder), "bold"), f". {note}".rstrip())
     print_next(f"{command('data', 'verify', name)} checks it; {command('run', '--task', name)} uses it")
     return 0
 
@@ -51,7 +49,6 @@ def verify_set(
     name: Annotated[
         str, argument("NAME", "Data set, e.g. cifar10 or folder(root=photos)", autocompletion=complete_names("tasks"))
     ],
-    data_root: DataRoot = None,
 ) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""
     from uproar.data.download import verify  # torch loads slowly
@@ -67,13 +64,10 @@ def verify_set(
     )
     place = "" if verification.folder is None else f" in {verification.folder}"
     facts = "; ".join(verification.facts) or "cannot be loaded"
-    output.print(escape(f"{name}{place}: {facts}."), soft_wrap=True)
-    for fault in verification.faults + list(verification.unreadable.values())[:SHOWN]:
-        errors.print(f"[bold red]Fault:[/] {escape(fault)}", soft_wrap=True)
-    if len(verification.unreadable) > SHOWN:
-        errors.print(f"… and {len(verification.unreadable) - SHOWN} more unreadable pictures.")
+    output.say(f"{name}{place}: {facts}.")
+    print_some(verification.faults + list(verification.unreadable.values()), "Fault: ")
     if verification.unreadable:
-        errors.print("Replace them, or remove them from the set.")
+        errors.say("Replace unreadable pictures, or remove them from the set.")
     if not verification.sound:
         return 1
     print_next(f"{command('run', '--task', name)} uses it")
@@ -109,36 +103,28 @@ def verify_store(
     rows = [(kind, files, total) for kind, (files, total) in inventory.kinds().items()]
     if inventory.leftovers:
         rows.append(("set aside or unfinished", len(inventory.leftovers), sum(inventory.leftovers.values())))
-    shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
-    for kind, files, total in rows:
-        shown.add_row(kind, str(files), size_text(total))
-    output.print(shown)
+    columns = ("kind", ">files", ">size")
+    print_table(f"Store {public(store.root)}", columns, [(kind, str(n), size_text(total)) for kind, n, total in rows])
     add_to_json(
         store=public(store.root),
         kinds=[{"kind": kind, "files": files, "bytes": total} for kind, files, total in rows],
         damaged=[{"file": name, "reason": reason} for name, reason in inventory.damaged.items()],
     )
-    for name, reason in list(inventory.damaged.items())[:SHOWN]:
-        errors.print(f"[red]damaged[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
-    if len(inventory.damaged) > SHOWN:
-        errors.print(f"[red]damaged[/] and {len(inventory.damaged) - SHOWN} more.")
+    print_some([f"{name}: {reason}" for name, reason in inventory.damaged.items()], "damaged: ")
     if not inventory.damaged:
-        output.print("Nothing is damaged.")
+        output.say("Nothing is damaged.")
         print_next(f"{command('store', 'clean', run)} lists what it does not need")
         return 0
     if fix:
         set_aside(store, inventory)
-        output.print("They were set aside.")
+        output.say("They were set aside.")
     again = f"{command('run', run)} regenerates them" if study is not None else "the next run regenerates them"
     print_next(again if fix else f"{command('store', 'verify', run, '--fix')} sets them aside")
     return 1
 
 
 def clean_store(
-    run: StoredRun,
-    yes: Annotated[bool, flag("--yes", "Remove without asking")] = False,
-    trust: Trust = False,
-    data_root: DataRoot = None,
+    run: StoredRun, yes: Annotated[bool, flag("--yes", "Remove without asking")] = False, trust: Trust = False
 ) -> int:
     """Remove what a run does not need of its store: results of other settings, damaged and unfinished files.
 
@@ -157,22 +143,27 @@ def clean_store(
             files |= {store.name(*item): size for item, size in inventory.items.items() if item not in needed}
     unneeded, whole = sum(files.values()), sum([*inventory.items.values(), *inventory.leftovers.values()])
     add_to_json(store=public(store.root), bytes=whole, removable_bytes=unneeded, removable=list(files), removed=False)
-    for name in list(files)[:SHOWN]:
-        output.print(f"  {escape(name)}", soft_wrap=True, highlight=False)
-    if len(files) > SHOWN:
-        output.print(f"  and {len(files) - SHOWN} more")
-    output.print(f"{public(store.root)} holds {size_text(whole)}, of which {size_text(unneeded)} are not needed.")
+    print_some(list(files), "  ", output)
+    output.say(f"{public(store.root)} holds {size_text(whole)}, of which {size_text(unneeded)} are not needed.")
     if not files:
         return 0
-    output.print("Other runs that use this store may need them.", style="yellow", soft_wrap=True)
+    output.say("Other runs that use this store may need them.", style="yellow")
     if not yes and (json_wanted() or not sys.stdin.isatty() or not typer.confirm("Remove them?")):
-        output.print("Nothing was removed; --yes removes without asking.")
+        output.say("Nothing was removed; --yes removes without asking.")
         return 0
     for name in files:
         store.backend.remove(name)
     add_to_json(removed=True)
-    output.print(f"Removed {len(files)} files, {size_text(unneeded)}.")
+    output.say(f"Removed {len(files)} files, {size_text(unneeded)}.")
     return 0
+
+
+def print_some(lines: list[str], before: str, screen: Screen = errors) -> None:
+    """Print the first few of many lines, and how many there are more."""
+    for line in lines[:SHOWN]:
+        screen.say((before, "red" if screen is errors else ""), line)
+    if len(lines) > SHOWN:
+        screen.say(f"  and {len(lines) - SHOWN} more")
 
 
 def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:

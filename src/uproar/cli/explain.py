@@ -6,13 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.markup import escape
-
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.network import Network
 from uproar.cli.options import advanced, check_folder, flag, load_plugins, names, option
 from uproar.cli.progress import watched
-from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, some, table
+from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, print_table, some
 from uproar.errors import BadInput, StoreError
 from uproar.paths import user_path
 
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from uproar.store import Store
     from uproar.study.subjects import ImageSet, Subject
 
+STORE = "runs/explain/store"
+"""Finished maps are kept here."""
 DEFAULT = ("saliency", "guided_backprop", "ig", "smoothgrad", "grad_cam")
 LIMIT, SHOWN = 64, 8
 """Images explained, if nobody says how many, and those in the picture; the array file has them all."""
@@ -42,9 +42,6 @@ def explain(
     target: Annotated[
         str, advanced("predicted|label|N", "The class, label or component explained", default="predicted")
     ] = "predicted",
-    store: Annotated[
-        str, advanced("FOLDER|URL", "Finished maps are kept here", default="runs/explain/store")
-    ] = "runs/explain/store",
 ) -> int:
     """Show the maps of several methods side by side, as a picture and as arrays."""
     network.check(limit, target)
@@ -62,19 +59,18 @@ def explain(
     chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
     from uproar.study.subjects import with_applicable  # tables load slowly: not before names are known
 
-    kept_maps, drawn = Store(store), not missing_libraries()
-    with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
+    kept_maps, drawn = Store(STORE), not missing_libraries()
+    with watched("reading the images") as watch, keeping(f"Finished maps are in {STORE}; {AGAIN}"):
         images = network.read(limit, kept_maps, watch)
         subject = network.subject(images, target, watch)
         (maps, quality, seen), left_out = with_applicable(
             subject, chains, lambda some: explained(subject, images, some, kept_maps, out if drawn else None, watch)
         )
     note(*undefined_maps(maps), *left_out, *kept_maps.faults.take_notices())
-    output.print(escape(quality.sentence), soft_wrap=True)
+    output.say(quality.sentence)
     note(*([quality.warning] if quality.warning else []))
     for layer, methods in seen.items():
-        word = "Layers" if ", " in layer else "Layer"
-        output.print(escape(f"{word} {layer}: {', '.join(methods)}"), soft_wrap=True, highlight=False)
+        output.say(f"{'Layers' if ', ' in layer else 'Layer'} {layer}: {', '.join(methods)}")
     add_to_json(picture=out if drawn else None, arrays=save, quality=quality.sentence, estimators=list(maps))
     if drawn:
         print_file("Picture", out)
@@ -103,12 +99,12 @@ def list_layers(network: Network) -> int:
     model, x = example_images(*named)
     candidates, refusals = layer_candidates(model.eval(), x)
     add_to_json(layers=[asdict(each) for each in candidates], refusals=refusals)
-    title = f"Layers of {network.model} on {network.images or network.task}"
-    shown = table(title, "layer", "module", "output of an image", "places", "default of")
+    rows = []
     for each in candidates:
         shape, places = " × ".join(map(str, each.shape)), " × ".join(map(str, each.grid))
-        shown.add_row(escape(each.name), each.module, shape, places, ", ".join(each.default_of))
-    output.print(shown)
+        rows.append((each.name, each.module, shape, places, ", ".join(each.default_of)))
+    columns = ("=layer", "module", "output of an image", "places", "default of")
+    print_table(f"Layers of {network.model} on {network.images or network.task}", columns, rows)
     note(*(f"{family} has no default here: {reason}." for family, reason in refusals.items()))
     taken = next((each.name for each in candidates if "CAM" in each.default_of), "NAME")
     print_next(command("explain", *network.words(), "--estimators", f"grad_cam(layer={taken})"))

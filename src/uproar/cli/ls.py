@@ -9,10 +9,8 @@ from enum import StrEnum
 from importlib import metadata
 from typing import Annotated, Any
 
-from rich.markup import escape
-
-from uproar.cli.options import LISTINGS, DataRoot, Plugins, argument, load_plugins
-from uproar.cli.screen import add_to_json, output, print_next, table
+from uproar.cli.options import LISTINGS, Plugins, argument, load_plugins
+from uproar.cli.screen import add_to_json, print_next, print_table
 from uproar.data.locations import CATALOGUE, find
 
 
@@ -52,21 +50,18 @@ NEXT = {
 
 
 def ls(
-    kind: Annotated[Kind | None, argument("KIND", f"What to list: {', '.join(Kind)}")] = None,
-    plugin: Plugins = None,
-    data_root: DataRoot = None,
+    kind: Annotated[Kind | None, argument("KIND", f"What to list: {', '.join(Kind)}")] = None, plugin: Plugins = None
 ) -> int:
     """List what there is, with options and defaults; versions, devices, data sets."""
     if kind is Kind.versions:
         return list_versions()
     if kind is None:
-        shown = table("uproar ls KIND", "kind", ">number", "for example")
-        counts = []
+        counts, shown = [], []
         for each in LISTED:
             names = [row[0] for listing in tables(each, plugin) for row in listing["rows"]]
             counts.append({"kind": each.value, "number": len(names)})
-            shown.add_row(each.value, str(len(names)), escape(", ".join(names[:4])))
-        output.print(shown)
+            shown.append((each.value, str(len(names)), ", ".join(names[:4])))
+        print_table("uproar ls KIND", ("kind", ">number", "for example"), shown)
         add_to_json(kinds=counts)
         print_next("uproar ls estimators; uproar ls versions says what this machine has")
         return 0
@@ -78,12 +73,7 @@ def ls(
             rows = [[name, place_of(name), *rest] for name, *rest in rows]
         keys = [column.replace(" ", "_") for column in columns]
         entries += [{"group": listing["title"], **dict(zip(keys, row, strict=True))} for row in rows]
-        shown = table(listing["title"], *columns)
-        shown.columns[0].no_wrap = True  # names are copied into commands
-        shown.columns[-1].min_width = max((len(word) for row in rows for word in row[-1].split()), default=0)
-        for row in rows:
-            shown.add_row(*map(escape, row))
-        output.print(shown)
+        print_table(listing["title"], [f"={columns[0]}", *columns[1:]], rows)
     add_to_json(**{kind.value: entries})
     print_next(NEXT[kind.value])
     return 0
@@ -126,10 +116,7 @@ def list_versions() -> int:
     rows["devices"] = ", ".join(devices.available())
     here = [name for name, known in CATALOGUE.items() if find(known) is not None]
     rows["data sets found"] = ", ".join(here) or "none: see uproar ls tasks"
-    shown = table("uproar", "what", "found")
-    for name, value in rows.items():
-        shown.add_row(name, f"[dim]{value}[/]" if value.endswith("(optional)") else escape(value))
+    print_table("uproar", ("what", "found"), list(rows.items()))
     add_to_json(versions=[{"what": name, "found": value} for name, value in rows.items()])
-    output.print(shown)
     print_next("uproar choose --task digits says which method to use for a small network")
     return 0

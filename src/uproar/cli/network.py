@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from uproar.cli.options import (
-    OUTPUTS,
-    Classes,
-    DataRoot,
-    Images,
-    Labels,
-    Model,
-    Normalise,
-    OutputOption,
-    PictureSize,
-    Plugins,
-    Seed,
-    Task,
-    Weights,
-)
+from uproar.cli.options import Model, Plugins, Task, advanced, argument, option
 from uproar.cli.screen import note
 from uproar.errors import BadInput, BadOption, BadShape
 from uproar.paths import user_path
@@ -42,35 +29,48 @@ ASIDE = {"images", "labels", "targets"}
 class Network:
     """A network and images, as a command line names them."""
 
-    images: Images = None
+    images: Annotated[str | None, argument("IMAGES", "Folder of pictures or array file; else images of --task")] = None
     task: Task = "digits"
     model: Model = "cnn-small"
-    weights: Weights = None
-    size: PictureSize = None
+    weights: Annotated[str | None, option("FILE", "Its trained weights", default="train on --task")] = None
+    size: Annotated[int | None, option("N", "Scale and crop pictures to N×N", default="no")] = None
     plugin: Plugins = None
-    classes: Classes = None
-    labels: Labels = None
-    normalise: Normalise = None
-    answers: OutputOption = "auto"
-    seed: Seed = 0
-    data_root: DataRoot = None
+    classes: Annotated[
+        str | None, advanced("N|FILE|A,B,…", "Number of classes, or their names in order", default="the model's")
+    ] = None
+    labels: Annotated[
+        str | None,
+        advanced(
+            "FILE",
+            "Labels of the images: .csv (image,label), .npy, .npz or .safetensors",
+            default="those of the images",
+        ),
+    ] = None
+    normalise: Annotated[
+        str | None,
+        advanced("NAME", "How images are normalised for the network: imagenet, half or 0.5,0.25 (mean, std)"),
+    ] = None
+    output: Annotated[
+        Literal["auto", "softmax", "sigmoid", "regression", "logit", "probability"],
+        advanced(
+            "KIND", "What the model returns: auto, softmax, sigmoid, regression, logit, probability", default="auto"
+        ),
+    ] = "auto"
+    seed: Annotated[int, advanced("N", "Seed of the network and of all draws", default="0")] = 0
 
     def check(self, limit: int, target: str | None) -> None:
         """Refuse options that cannot be meant, before anything is imported or read."""
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # two threads on a busy machine take six times as long as one
-        classes = int(self.classes) if self.classes is not None and self.classes.isdigit() else None
-        for name, value in (("--size", self.size), ("--classes", classes), ("--limit", limit)):
-            if value is not None and value < 1:
+        for name, value in (("--size", self.size), ("--classes", self.classes), ("--limit", limit)):
+            if value is not None and re.fullmatch(r"0+|-\d+", str(value)):
                 raise BadInput(f"{name} must be at least 1, not {value}.")
         if self.size is not None and self.images is None:
-            there = f"a task has an option: folder(root=…, size={self.size})"
-            raise BadInput(f"--size scales pictures given as IMAGES; {there}.")
-        own = {"--classes": self.classes, "--normalise": self.normalise}
-        given = next((name for name, value in own.items() if value is not None), "")
-        if given and self.images is None:
-            raise BadInput(f"{given} goes with images of your own: a task knows its classes and colours.")
-        if self.answers not in OUTPUTS:
-            raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {self.answers!r}.")
+            raise BadInput(
+                f"--size scales pictures given as IMAGES; a task has an option: folder(root=…, size={self.size})."
+            )
+        for name, value in (("--classes", self.classes), ("--normalise", self.normalise)):
+            if value is not None and self.images is None:
+                raise BadInput(f"{name} goes with images of your own: a task knows its classes and colours.")
         if target not in (None, "predicted", "label") and not target.isdigit():
             raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
 
@@ -113,13 +113,12 @@ class Network:
         from uproar.models import ModelSpec
         from uproar.study.subjects import draws_weights, subject_of_images, untrained_note
 
-        output: Any = self.answers
         if images.setting is not None:
             epochs = watch.counting("epochs", f"training {self.model} on {images.source}")
-            return subject_of_images(images, self.model, self.weights, target, self.seed, epochs, output)
+            return subject_of_images(images, self.model, self.weights, target, self.seed, epochs, self.output)
         watch.say(f"loading {self.model}")
         network = (self.model, self.weights, target, self.seed)
-        subject = subject_of_images(images, *network, output=output, normalise=self.normalise)
+        subject = subject_of_images(images, *network, output=self.output, normalise=self.normalise)
         drawn = self.weights is None and ModelSpec.of(self.model).from_file
         if drawn and draws_weights(subject.model, images, self.model, self.seed):
             note(untrained_note(self.model))
@@ -134,26 +133,16 @@ class Network:
             several = kind == "sigmoid" and not subject.output.single
             followed = "label of the highest output" if several else "class that the model predicts"
             note(f"no labels were given: scores are those of the {followed}.")
-        output = kind if kind != "softmax" else self.answers
+        output = kind if kind != "softmax" else self.output
         return subject, {"labelled": chosen == "label", "seed": self.seed, "output": output}
 
     def words(self) -> list[str]:
         """The words of a command line that name the same again, as far as they are not the defaults."""
         words = [] if self.images is None else [self.images]
-        for name, value in (
-            ("--task", None if self.images is not None or self.task == "digits" else self.task),
-            ("--model", None if self.model == "cnn-small" else self.model),
-            ("--weights", self.weights),
-            ("--classes", self.classes),
-            ("--labels", self.labels),
-            ("--normalise", self.normalise),
-            ("--output", None if self.answers == "auto" else self.answers),
-            ("--size", self.size),
-            ("--seed", self.seed or None),
-            ("--data-root", self.data_root),
-            *(("--plugin", file) for file in self.plugin or ()),
-        ):
-            words += [] if value is None else [name, str(value)]
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            for each in value if isinstance(value, list) else [value]:
+                words += [] if each == field.default else [f"--{field.name}", str(each)]
         return words
 
 
@@ -168,7 +157,7 @@ def compile_imputer(fill: str, metric_names: Iterable[str], watch: Watch) -> Non
         default = metrics[call.name].options.get("fill")
         fills.append(str(dict(call.options).get("fill", default.default if default else "mean")))
     if any(parse(name).name == "linear" for name in fills):
-        watch.say("making the linear imputer ready (compiled once per installation)")
+        watch.say("compiling the linear imputer, once per installation")
         warm_up()
 
 
@@ -196,35 +185,26 @@ def read_labels(file: str, images: ImageSet) -> Tensor:
     return labels[:n]
 
 
-def read_maps(files: list[str] | None) -> dict[str, dict[str, Tensor]]:
-    """The maps of each file by name."""
-    import torch
-
+def read_maps(files: list[str] | None) -> dict[str, Any]:
+    """The arrays of maps in some files, by name."""
     from uproar.data.arrays import read_arrays
     from uproar.estimators.adapters import name_of
 
-    maps: dict[str, dict[str, Tensor]] = {}
+    maps: dict[str, Any] = {}
     for file in files or ():
         arrays = {name: a for name, a in read_arrays(file).items() if name not in ASIDE}
         if {"train", "test"} <= set(arrays):
             raise BadInput(f"{file} holds maps of a whole task: give it as --estimators {name_of(Path(file))}.")
         if not arrays:
             raise BadInput(f"There are no maps in {file}.")
-        for name, a in arrays.items():
-            if a.ndim < 3 or a.dtype.kind not in "fiub":
-                raise BadInput(f"The maps {name!r} in {file} are numbers (n, h, w), not {a.dtype} of shape {a.shape}.")
-            if any(name in others for others in maps.values()):
-                raise BadInput(f"Two files have maps called {name!r}: give one of them another name.")
-        maps[file] = {name: torch.from_numpy(a) for name, a in arrays.items()}
+        if twice := maps.keys() & arrays.keys():
+            raise BadInput(f"Two files have maps called {min(twice)!r}: give one of them another name.")
+        maps |= arrays
     return maps
 
 
-def cut_maps(given: dict[str, dict[str, Tensor]], x: Tensor) -> dict[str, Tensor]:
+def cut_maps(maps: dict[str, Any], x: Tensor) -> dict[str, Tensor]:
     """As many maps of each as there are images, of the images' size."""
     from uproar.scoring import checked_maps  # tables load slowly
 
-    for file, arrays in given.items():
-        for name, a in arrays.items():
-            if len(a) < len(x):
-                raise BadInput(f"{file} has {len(a)} maps in {name!r}, but there are {len(x)} images; lower --limit.")
-    return {name: checked_maps(a[: len(x)], x, name) for arrays in given.values() for name, a in arrays.items()}
+    return {name: checked_maps(a[: len(x)], x, name) for name, a in maps.items()}

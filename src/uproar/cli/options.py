@@ -15,7 +15,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -96,14 +96,6 @@ def check_folder(folder: Path) -> None:
         raise StoreError(f"Cannot write into {folder}: {existing} is not yours to write to; choose another folder.")
 
 
-def check_run(folder: Path) -> None:
-    """Refuse a folder in which no run has left its record."""
-    from uproar.study.record import RECORD, no_run
-
-    if not (user_path(folder) / RECORD).is_file():
-        raise no_run(folder)
-
-
 def load_plugins(files: Iterable[str] | None) -> None:
     """Load what the user's files declare."""
     from uproar.extend import load_plugin  # torch loads slowly
@@ -165,11 +157,24 @@ class Group(_PlainHelp, TyperGroup):
     """A group of commands with plain help."""
 
 
-Json = Annotated[bool, flag("--json", "Print JSON for programs, and nothing else", advanced=True)]
+def _use(folder: Path | None) -> Path | None:
+    if folder is not None:
+        use_root(folder)
+    return folder
+
+
+ROOTS = "UPROAR_DATA, then ./data, then ~/.cache/uproar/data; downloads go to UPROAR_DATA or that cache"
+SHARED = {
+    "data_root": Annotated[
+        Path | None, advanced("FOLDER", "Data sets are in this folder", "--data-root", default=ROOTS, callback=_use)
+    ],
+    "json": Annotated[bool, flag("--json", "Print JSON for programs, and nothing else", advanced=True)],
+}
+"""Options of every command. Worker processes get the folder of data sets through the environment."""
 
 
 def add_command(app: typer.Typer, function: Callable[..., int], name: str = "", panel: str | None = None) -> None:
-    """Add a function to the program as a command with `--json`.
+    """Add a function to the program as a command with the options that all have.
 
     A parameter whose type is a dataclass stands for its fields, each an option.
     """
@@ -183,13 +188,18 @@ def add_command(app: typer.Typer, function: Callable[..., int], name: str = "", 
         groups[parameter.name] = parameter.annotation
         hints = get_type_hints(parameter.annotation, include_extras=True)
         parameters += [
-            inspect.Parameter(field.name, keyword, default=field.default, annotation=hints[field.name])
+            inspect.Parameter(
+                field.name,
+                keyword,
+                default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                annotation=hints[field.name],
+            )
             for field in fields(parameter.annotation)
         ]
-    parameters.append(inspect.Parameter("json", keyword, default=False, annotation=Json))
+    parameters += [inspect.Parameter(n, keyword, default=None, annotation=a) for n, a in SHARED.items()]
 
     @functools.wraps(function)
-    def command(json: bool, **values: Any) -> int:
+    def command(json: bool, data_root: Path | None, **values: Any) -> int:
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         return print_json(lambda: function(**values)) if json else function(**values)
@@ -199,48 +209,13 @@ def add_command(app: typer.Typer, function: Callable[..., int], name: str = "", 
     app.command(name or function.__name__, cls=Command, rich_help_panel=panel)(command)
 
 
-def _use(folder: Path | None) -> Path | None:
-    if folder is not None:
-        use_root(folder)
-    return folder
-
-
-ROOTS = "UPROAR_DATA, then ./data, then ~/.cache/uproar/data; downloads go to UPROAR_DATA or that cache"
-OUTPUTS = ("auto", "softmax", "sigmoid", "regression", "logit", "probability")
 NETWORK = "Network, or net.py:build"
 
-DataRoot = Annotated[
-    Path | None, advanced("FOLDER", "Data sets are in this folder", "--data-root", default=ROOTS, callback=_use)
-]
-"""Where data sets are looked for first; worker processes get it through the environment."""
 RunFolder = Annotated[Path, argument("FOLDER", "Folder of a run, e.g. runs/digits", autocompletion=complete_runs)]
-Moved = Annotated[str | None, advanced("FILE", "The run's weights, where they have moved", "--weights")]
-Stored = Annotated[
-    str | None,
-    advanced("FOLDER|URL", "The run's results, where they have moved, or with the password of their URL", "--store"),
-]
 Trust = Annotated[bool, flag("--trust", "Run the Python files that the folder's study names", advanced=True)]
-Images = Annotated[str | None, argument("IMAGES", "Folder of pictures or array file; else images of --task")]
 Task = Annotated[str, option("NAME", "Data set (uproar ls tasks)", default="digits", kind="tasks")]
 Model = Annotated[str, option("NAME", NETWORK, default="cnn-small", kind="models")]
-Weights = Annotated[str | None, option("FILE", "Its trained weights", default="train on --task")]
-PictureSize = Annotated[int | None, option("N", "Scale and crop pictures to N×N", "--size", default="no")]
 Plugins = Annotated[list[str] | None, option("FILE", "Python file with your own methods or metrics")]
-Classes = Annotated[
-    str | None, advanced("N|FILE|A,B,…", "Number of classes, or their names in order", default="the model's")
-]
-Labels = Annotated[
-    str | None,
-    advanced(
-        "FILE",
-        "Labels of the images: .csv (image,label), .npy, .npz or .safetensors",
-        default="those of the images, else what the model predicts",
-    ),
-]
-OutputOption = Annotated[
-    str, advanced("KIND", f"What the model returns: {', '.join(OUTPUTS)}", "--output", default="auto")
-]
-Seed = Annotated[int, advanced("N", "Seed of the network and of all draws", default="0")]
 ScoredTarget = Annotated[
     str | None,
     advanced(
@@ -251,15 +226,36 @@ ScoredTarget = Annotated[
     ),
 ]
 Limit = Annotated[int, option("N", "At most so many images", default="500")]
-ChoiceBudget = Annotated[str, option("TIME", "Answer within about 90s, 10m, 1h", "--budget", default="2m")]
-Normalise = Annotated[
-    str | None,
-    advanced("NAME", "Images are normalised before the network: imagenet, half or 0.5,0.25 (mean, std)", default="no"),
-]
-ScoreBudget = Annotated[str | None, option("TIME", "Stop after about 90s, 10m, 1h", "--budget")]
-Jobs = Annotated[int | None, option("N", "Processes at a time", default="one per core")]
-Slurm = Annotated[str | None, advanced("auto|KEY=VALUE,…", "Run on this SLURM cluster, e.g. partition=gpu,time=4h")]
-RayAddress = Annotated[str | None, advanced("auto|HOST:PORT", "Run on this Ray cluster")]
+
+
+@dataclass(frozen=True)
+class RunAt:
+    """The folder of a run, and where what it needs is now."""
+
+    folder: RunFolder
+    weights: Annotated[str | None, advanced("FILE", "The run's weights, where they have moved")] = None
+    store: Annotated[
+        str | None,
+        advanced("FOLDER|URL", "The run's results, where they have moved, or with the password of their URL"),
+    ] = None
+    trust: Trust = False
+
+    def read(self) -> tuple[Study, str, dict[str, Any]]:
+        """Its study, its store and what is noted of it."""
+        from uproar.study.record import read_run
+
+        return read_run(self.folder, self.weights, self.store, self.trust)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work."""
+
+    jobs: Annotated[int | None, option("N", "Processes at a time", default="one per core")] = None
+    ray: Annotated[str | None, advanced("auto|HOST:PORT", "Run on this Ray cluster")] = None
+    slurm: Annotated[
+        str | None, advanced("auto|KEY=VALUE,…", "Run on this SLURM cluster, e.g. partition=gpu,time=4h")
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.markup import escape
-from rich.padding import Padding
-
-from uproar.cli.screen import add_to_json, command, errors, json_wanted, output, print_next, table
+from uproar.cli.screen import (
+    add_to_json,
+    command,
+    errors,
+    json_wanted,
+    output,
+    print_file,
+    print_next,
+    print_table,
+    styled,
+)
 from uproar.statistics.design import LEAST_REPLICATES
 from uproar.wording import counted
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from uproar.results.answer import Answer
     from uproar.results.claim_outcome import Judgement
     from uproar.results.finding import Finding
@@ -48,8 +57,7 @@ def p_text(p: float) -> str:
 def print_results(results: Run) -> None:
     """The results of a run as tables and sentences."""
     for (task, model), quality in results.quality.items():
-        where = f"{task} with {model}: " if len(results.quality) > 1 else ""
-        output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
+        output.say(f"{task} with {model}: " * (len(results.quality) > 1), quality.sentence)
     print_verdicts(results)
     for (task, model), scores in results.metric_scores.items():
         print_metric_tables(scores, f" on {task} with {model}")
@@ -58,7 +66,7 @@ def print_results(results: Run) -> None:
     for (task, model, metric), group in results.spent.groupby(["task", "model", "protocol"], sort=False):
         undecided = [f"{row.estimator} ({row.replicates})" for row in group[group["open"]].itertuples()]
         rest = f"; still open: {', '.join(undecided)}" if undecided else ""
-        output.print(escape(f"{metric} on {task} with {model}: {(~group['open']).sum()} verdicts settled{rest}."))
+        output.say(f"{metric} on {task} with {model}: {(~group['open']).sum()} verdicts settled{rest}.")
 
 
 def print_verdicts(results: Run) -> None:
@@ -66,7 +74,7 @@ def print_verdicts(results: Run) -> None:
     verdicts = results.verdicts
     if verdicts.empty:
         if results.cells["protocol"].isin(results.protocols).any():
-            output.print("No verdict yet: too few cells are finished.")
+            output.say("No verdict yet: too few cells are finished.")
         return
     doubts = {tuple(row[:4]): str(row[4]) for row in results.trust.itertuples(index=False)}
     for (task, model, metric), group in verdicts.groupby(["task", "model", "protocol"], sort=False):
@@ -75,17 +83,21 @@ def print_verdicts(results: Run) -> None:
             continue
         unreliable = UNRELIABLE * bool((group["control"] == "failed").any())
         points = results.score_names.get(task, "accuracy")
-        title = f"{metric.upper()} on {task} with {model}: area against random, in {points} points{unreliable}"
-        shown = table(escape(title), "method", ">advantage", ">95 % CI", ">p (Holm)", "verdict")
+        rows = []
         for row in group.itertuples():
             doubt = doubts.get((task, model, metric, row.estimator), "holds")
-            verdict = f"[{SIDES[row.side]}]{row.verdict}[/]"
-            verdict += "" if doubt in ("None", "holds") else f" [red]({escape(doubt)})[/]"
-            advantage = number_text(100 * row.advantage, "{:+.1f}")
+            verdict = styled((row.verdict, SIDES[row.side]))
+            if doubt not in ("None", "holds"):
+                verdict.append(f" ({doubt})", "red")
             interval = interval_text(100 * row.low, 100 * row.high, "{:+.1f}")
-            shown.add_row(escape(row.estimator), advantage, interval, p_text(row.p_holm), verdict)
-        output.print(shown)
-        output.print(f"{counted(int(group['n'].max()), 'seed')}.", style="dim", highlight=False)
+            advantage = number_text(100 * row.advantage, "{:+.1f}")
+            rows.append((row.estimator, advantage, interval, p_text(row.p_holm), verdict))
+        print_table(
+            f"{metric.upper()} on {task} with {model}: area against random, in {points} points{unreliable}",
+            ("method", ">advantage", ">95 % CI", ">p (Holm)", "verdict"),
+            rows,
+        )
+        output.say(f"{counted(int(group['n'].max()), 'seed')}.", style="dim")
 
 
 def print_metric_tables(scores: Scores, where: str = "") -> None:
@@ -96,46 +108,30 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
     labels = metric_labels(scores.table["metric"])
     failed = {metric for metric, control in scores.negative_controls.items() if control.state == "failed"}
     for metric, group in scores.table.groupby("metric", sort=False):
-        higher = bool(group["higher_is_better"].iloc[0])
+        higher, label = bool(group["higher_is_better"].iloc[0]), labels[str(metric)]
         known = card_words(str(metric))
         trust = UNRELIABLE if metric in failed else f"; τ {known}" * bool(known)
-        shared = group["note"].iloc[0] if group["note"].nunique() == 1 else None
-        columns = ("method", ">value", ">95 % CI", ">images", ">undefined", *(("note",) if shared is None else ()))
-        label = labels[str(metric)]
-        shown = table(f"{label}{where} ({'higher' if higher else 'lower'} is better{trust})", *columns)
+        undefined, several = bool(group["nan"].any()), group["note"].nunique() > 1
+        rows = []
         for row in group.sort_values(["ranked", "value"], ascending=[False, not higher]).itertuples():
             value = number_text(row.value, "{:.3f}")
-            shown.add_row(
-                escape(row.method),
-                value if row.ranked else f"({value})",
-                interval_text(row.low, row.high, "{:.3f}"),
-                f"{scores.replicates} × {row.n}" if scores.replicates > 1 else str(row.n),
-                undefined_share(row.n, row.nan),
-                *((escape(row.note),) if shared is None else ()),
-            )
-        output.print(shown)
-        if shared:
-            output.print(escape(f"{label}: {shared}."), style="dim", soft_wrap=True, highlight=False)
-
-
-def undefined_share(images: int, undefined: int) -> str:
-    """How many values are undefined, with their share where there are any.
-
-    >>> undefined_share(718, 319), undefined_share(718, 1), undefined_share(718, 0)
-    ('319 (44 %)', '1 (<1 %)', '0')
-    """
-    if not undefined:
-        return "0"
-    share = 100 * undefined / images
-    return f"{undefined} ({'<1' if share < 0.5 else f'{share:.0f}'} %)"
+            cells = [row.method, value if row.ranked else f"({value})", interval_text(row.low, row.high, "{:.3f}")]
+            cells += [f"{scores.replicates} × {row.n}" if scores.replicates > 1 else str(row.n)]
+            rows.append([*cells, *[str(row.nan)] * undefined, *[row.note] * several])
+        print_table(
+            f"{label}{where} ({'higher' if higher else 'lower'} is better{trust})",
+            ("method", ">value", ">95 % CI", ">images", *[">undefined"] * undefined, *["note"] * several),
+            rows,
+        )
+        if not several and group["note"].iloc[0]:
+            output.say(f"{label}: {group['note'].iloc[0]}.", style="dim")
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
     """Each audit's question and what it found."""
     for finding in findings:
-        output.print(f"[bold]{escape(finding.title)}[/] ({escape(finding.audit)}): {escape(finding.question)}")
-        state = f"[{STATES[finding.state]}]{finding.state}:[/]"
-        output.print(Padding(f"{state} {escape(finding.sentence)}", (0, 0, 0, 2)))
+        output.say((finding.title, "bold"), f" ({finding.audit}): {finding.question}")
+        output.say((f"{finding.state}: ", STATES[finding.state]), finding.sentence, indent="  ")
 
 
 def print_claims(judgements: Sequence[Judgement]) -> None:
@@ -145,23 +141,24 @@ def print_claims(judgements: Sequence[Judgement]) -> None:
     several = len({(claim.task, claim.model) for claim in judgements}) > 1
     for paper in dict.fromkeys(claim.paper for claim in judgements):
         claims = [claim for claim in judgements if claim.paper == paper]
-        shown = table(f"Claims of {escape(paper)}", "claim", ">effect", ">95 % CI", "claimed", ">n", "outcome")
+        rows: list[tuple[str | Text, ...]] = []
         reasons: dict[str, list[str]] = {}
         for claim in claims:
             name = claim.claim.partition(":")[2] + (f" ({claim.task}, {claim.model})" if several else "")
             if claim.deciding is None:
                 reasons.setdefault(claim.reason, []).append(name)
                 continue
-            measure: Any = claim.deciding
-            effect = number_text(measure.interval.value, "{:+.3f}")
-            interval = interval_text(measure.interval.low, measure.interval.high, "{:+.3f}")
-            outcome = f"[{OUTCOMES.get(claim.outcome, 'yellow')}]{claim.outcome}[/]"
-            shown.add_row(escape(name), effect, interval, measure.claimed, measure.sample, outcome)
-        if shown.row_count:
-            output.print(shown)
+            measure = claim.deciding
+            value, low, high = measure.interval.value, measure.interval.low, measure.interval.high
+            effect, interval = number_text(value, "{:+.3f}"), interval_text(low, high, "{:+.3f}")
+            outcome = styled((claim.outcome, OUTCOMES.get(claim.outcome, "yellow")))
+            rows.append((name, effect, interval, measure.claimed, measure.sample, outcome))
+        if rows:
+            columns = ("claim", ">effect", ">95 % CI", "claimed", ">n", "outcome")
+            print_table(f"Claims of {paper}", columns, rows)
         for reason, names in reasons.items():
-            output.print(f"[dim]not tested:[/] {escape(', '.join(names))}: {escape(reason)}.")
-        output.print(f"{len(claims)} claims of {escape(paper)}: {tally([claim.outcome for claim in claims])}.")
+            output.say(("not tested: ", "dim"), f"{', '.join(names)}: {reason}.")
+        output.say(f"{len(claims)} claims of {paper}: {tally([claim.outcome for claim in claims])}.")
 
 
 def print_answers(answers: Sequence[Answer]) -> None:
@@ -174,25 +171,25 @@ def print_answers(answers: Sequence[Answer]) -> None:
         if not metrics or not answer.methods:
             continue
         warned = any(answer.table["warnings"])
-        headings = [escape(metric.label) for metric in metrics]
-        shown = table(f"Methods by metric{escape(where)}", "method", "group", *headings, *["warnings"] * warned)
+        rows = []
         for row in answer.table.itertuples():
             marks = []
             for standing in (metric.standings.get(row.method) for metric in metrics):
                 beaten = standing is not None and standing.better
-                missed = "–" if standing is None else f"[yellow]○ {escape(standing.baseline)}[/]"
-                marks.append("[green]▲[/]" if beaten else missed)
-            shown.add_row(escape(row.method), row.group, *marks, *[row.warnings] * warned)
-        output.print(shown)
-        output.print("▲ beats every model-free baseline significantly; ○ does not beat the one named.", style="dim")
-        output.print("Methods that share a letter (group) are not significantly different.", style="dim")
+                missed = ("–", "") if standing is None else (f"○ {standing.baseline}", "yellow")
+                marks.append(styled(("▲", "green") if beaten else missed))
+            rows.append((row.method, row.group, *marks, *[row.warnings] * warned))
+        headings = [metric.label for metric in metrics]
+        print_table(f"Methods by metric{where}", ("method", "group", *headings, *["warnings"] * warned), rows)
+        output.say("▲ beats every model-free baseline significantly; ○ does not beat the one named.", style="dim")
+        output.say("Methods that share a letter (group) are not significantly different.", style="dim")
     for answer in answers:
         if len(answers) > 1:
-            output.print(escape(clean(f"{answer.task} with {answer.model}:")), soft_wrap=True, highlight=False)
+            output.say(clean(f"{answer.task} with {answer.model}:"))
         for line in answer.details:
-            output.print(Padding(f"[dim]{escape(clean(line))}[/]", (0, 0, 0, 2)), highlight=False)
+            output.say(clean(line), style="dim", indent="  ")
         for line in answer.lines:
-            output.print(f"[bold]{escape(clean(line))}[/]", soft_wrap=True, highlight=False)
+            output.say(clean(line), style="bold")
 
 
 def answer_to_json(answer: Answer) -> dict[str, object]:
@@ -218,14 +215,12 @@ def finish(results: Run, page: Path, folder: Path) -> int:
     print_answers(results.answers)
     for row in results.problems.itertuples():
         if row.status != "missing":
-            problem = f"[yellow]{row.status}[/] {escape(row.estimator)} ({row.cells} cells): {escape(row.reason)}"
-            errors.print(problem, soft_wrap=True)
+            errors.say((row.status, "yellow"), f" {row.estimator} ({row.cells} cells): {row.reason}")
     failed, missing = status_count(results, "failed"), status_count(results, "missing")
-    if missing:
-        errors.print(f"[yellow]missing[/] {missing} cells have no result in {escape(results.place)}.", soft_wrap=True)
-    elif results.lost:
-        errors.print(f"[yellow]missing[/] {results.lost} results of {escape(results.place)} are lost.", soft_wrap=True)
-    output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
+    if missing or results.lost:
+        what = f"{missing} results are not there yet" if missing else f"{results.lost} results are lost"
+        errors.say(("missing", "yellow"), f" {what} in {results.place}.")
+    print_file("Report", page)
     steps = [f"open {page}"]
     retrained = len(results.cells) > 0
     if "missing" in set(results.problems["status"]):

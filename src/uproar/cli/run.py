@@ -11,24 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.markup import escape
-
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.options import (
     Changes,
-    DataRoot,
-    Jobs,
-    Moved,
     Plugins,
-    RayAddress,
-    RunFolder,
-    Slurm,
-    Stored,
+    RunAt,
     Trust,
+    Workers,
     advanced,
     argument,
     check_folder,
-    check_run,
     complete_names,
     complete_runs,
     flag,
@@ -36,9 +28,8 @@ from uproar.cli.options import (
 )
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import watched
-from uproar.cli.report import written
-from uproar.cli.screen import add_to_json, command, note, output, print_next, some, split_list, table
-from uproar.errors import BadInput, unknown
+from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, print_table, some, split_list
+from uproar.errors import BadInput
 from uproar.paths import public, public_command
 from uproar.statistics.design import INTERIM_ANALYSES, LEAST_REPLICATES
 from uproar.wording import about, counted, duration, seconds_of
@@ -77,7 +68,7 @@ def run(
     changes: Changes,
     dry_run: DryRun = False,
     out: Annotated[Path | None, option("FOLDER", "The report goes here", default="runs/NAME")] = None,
-    jobs: Jobs = None,
+    workers: Workers,
     until_decided: Annotated[
         bool, flag("--until-decided", "Add seeds (5, 8, 13, 20) only where verdicts are open", advanced=True)
     ] = False,
@@ -93,35 +84,28 @@ def run(
         str | None, advanced("N", "Run what a figure of a paper (uproar ls papers) needs, and draw it")
     ] = None,
     table_: Annotated[str | None, advanced("N", "The same for a table of a paper", "--table")] = None,
-    ray: RayAddress = None,
-    slurm: Slurm = None,
     trust: Trust = False,
-    data_root: DataRoot = None,
 ) -> int:
     """Run a study and write its report; the same command again resumes."""
-    from uproar.study.record import RECORD
+    from uproar.study.record import RECORD, read_run
 
     seconds = None if budget is None else seconds_of(budget)
     shown: Sequence[Exhibit] = ()
     if study is not None and (Path(study) / RECORD).is_file():  # what is missing of a run
-        from uproar.study.record import read_run
-
         recorded, root, _ = read_run(Path(study), changes.weights, store, trust)
-        chosen, folder = changes.applied(recorded), Path(study) if out is None else out
+        chosen, folder = changes.applied(recorded), out or Path(study)
     else:
         if figure is None and table_ is None:
             chosen = changes.study(study)
-        elif figure is None or table_ is None:
-            shown = exhibits_of(study, f"Table {table_}" if figure is None else f"Figure {figure}")
-            if not shown[0].study:
-                return print_exhibits(
-                    shown, draw_exhibits(None, shown, out or Path("runs") / f"{study}-{shown[0].file}")
-                )
-            chosen = exhibit_study(shown[0], changes)
         else:
-            raise BadInput("--figure and --table cannot be drawn in one run.")
-        folder = Path("runs") / chosen.name if out is None else out
-        root = str(folder / "store") if store is None else store
+            from uproar.papers.exhibits import exhibit  # torch loads slowly
+
+            shown = exhibit(study or "", f"Table {table_}" if figure is None else f"Figure {figure}")
+            if not shown[0].study:
+                return draw_exhibit(None, shown, out or Path("runs") / f"{study}-{shown[0].file}")
+            chosen = changes.applied(study_of_exhibit(shown[0]))
+        folder = out or Path("runs") / chosen.name
+        root = store or str(folder / "store")
     check_folder(folder)
     if until_decided:
         most = INTERIM_ANALYSES[-1] if changes.seeds is None else None
@@ -129,7 +113,7 @@ def run(
     chosen = with_earlier_audits(chosen, folder)
     chosen.check_files()
     if dry_run:
-        return print_plan(chosen, root, jobs)
+        return print_plan(chosen, root, workers.jobs)
     if len(chosen.seeds) < LEAST_REPLICATES and chosen.protocols:
         few = counted(len(chosen.seeds), "seed")
         note(f"No verdicts from {few}, only curves: for those, give --seeds {LEAST_REPLICATES} or more.")
@@ -140,31 +124,21 @@ def run(
         sources = [opened(place, trust)[0] for place in split_list(others) or []]
         with watched("copying results") as watch, keeping(f"What was copied is in {public(root)}; {AGAIN}"):
             copy_results(sources, Store(root), watch.counting("results", "copying"))
-    return run_and_report(chosen, study, root, folder, jobs, ray, slurm, seconds, shown)
+    return run_and_report(chosen, study, root, folder, workers, seconds, shown)
 
 
-def exhibits_of(paper: str | None, place: str) -> list[Exhibit]:
-    """A figure or table of a paper with its parts."""
-    from uproar.extend import papers
-    from uproar.papers.exhibits import exhibit
-
-    if paper is None or paper not in papers:
-        raise unknown("paper", paper or "", papers)
-    return exhibit(paper, place)
-
-
-def exhibit_study(shown: Exhibit, changes: Changes) -> Study:
+def study_of_exhibit(shown: Exhibit) -> Study:
     """The study that a figure or table is drawn from, with nothing in it that it does not show."""
     from uproar.study.spec import study_named, study_of
 
     base = {**study_named(shown.study).model_dump(), "claims": (), **shown.changes}
     if {"task", "tasks"} & set(shown.changes):  # a study has one or the other
         base.pop("task" if "tasks" in shown.changes else "tasks", None)
-    return changes.applied(study_of({**base, "name": f"{shown.paper}-{shown.file}"}))
+    return study_of({**base, "name": f"{shown.paper}-{shown.file}"})
 
 
-def draw_exhibits(results: Run | None, shown: Sequence[Exhibit], folder: Path) -> list[Path]:
-    """Draw a figure or table of a paper into the folder of its run; the files."""
+def draw_exhibit(results: Run | None, shown: Sequence[Exhibit], folder: Path) -> int:
+    """Draw a figure or table of a paper with its parts, and say where it is."""
     from uproar.report.files import require_libraries, write_files
 
     require_libraries("a figure of a paper")
@@ -172,14 +146,9 @@ def draw_exhibits(results: Run | None, shown: Sequence[Exhibit], folder: Path) -
 
     files = {name: content for one in shown for name, content in exhibit_files(results, one).items()}
     write_files(files, folder)
-    return [folder / name for name in sorted(files)]
-
-
-def print_exhibits(shown: Sequence[Exhibit], files: Sequence[Path]) -> int:
-    """Say where a figure or table of a paper is."""
     place = shown[0].place.partition(",")[0]
-    output.print(f"{place}: [bold]{', '.join(map(str, files))}[/]", soft_wrap=True)
-    add_to_json(exhibit={"paper": shown[0].paper, "place": place, "files": [path.name for path in files]})
+    print_file(place, ", ".join(str(folder / name) for name in sorted(files)))
+    add_to_json(exhibit={"paper": shown[0].paper, "place": place, "files": sorted(files)})
     return 0
 
 
@@ -211,16 +180,13 @@ def print_plan(study: Study, root: str, jobs: int | None) -> int:
     count = workers(jobs, study.device)
     with watched("planning and measuring the networks"):
         cost = estimate(study, Store(root), count)
-    shown = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
-    for kind, (number, seconds) in cost.jobs.items():
-        shown.add_row(JOBS.get(kind, kind), str(number), f"{seconds:.2f}")
-    output.print(shown)
+    rows = [(JOBS.get(kind, kind), str(number), f"{seconds:.2f}") for kind, (number, seconds) in cost.jobs.items()]
+    if rows:
+        print_table(f"Study {study.name}", ("what", ">jobs", ">seconds each"), rows)
     todo = cost.cells - cost.cached - cost.skipped
     beside = " (audits not counted)" if study.audits else ""
-    output.print(
-        f"{cost.cells} results{beside}: {cost.cached} in the store, {cost.skipped} do not apply, {todo} to do."
-    )
-    output.print(f"{about(cost.seconds).capitalize()} with {counted(count, 'process', 'processes')}.")
+    output.say(f"{cost.cells} results{beside}: {cost.cached} in the store, {cost.skipped} do not apply, {todo} to do.")
+    output.say(f"{about(cost.seconds).capitalize()} with {counted(count, 'process', 'processes')}.")
     kinds = [{"kind": kind, "jobs": number, "seconds": seconds} for kind, (number, seconds) in cost.jobs.items()]
     add_to_json(study=study.name, **{**asdict(cost), "jobs": kinds})
     print_next("the same command without --dry-run runs it")
@@ -240,7 +206,7 @@ def page_meanwhile(folder: Path) -> Iterator[None]:
     def write() -> None:
         pause, told = EARLY, False
         while not ended.wait(pause):
-            arguments = [sys.executable, "-m", "uproar", "report", str(folder)]
+            arguments = [sys.executable, "-m", "uproar", "report", str(folder), "--trust"]
             writers.append(subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             writers[-1].wait()
             page, pause = folder / "report.html", pause * (1 + told)
@@ -264,17 +230,15 @@ def run_and_report(
     file: str | None,
     root: str,
     folder: Path,
-    jobs: int | None,
-    ray: str | None,
-    slurm: str | None,
+    workers: Workers,
     budget: float | None,
     shown: Sequence[Exhibit] = (),
 ) -> int:
     """Run what is missing, record the run in its folder, write and print its results."""
     from uproar.cli.network import compile_imputer
     from uproar.cli.results import finish, print_results, status_count
+    from uproar.study import executors
     from uproar.study.collect import environment
-    from uproar.study.executors import workers
     from uproar.study.progress import kept_in
     from uproar.study.record import earlier_facts, write_run  # torch loads slowly
     from uproar.study.sessions import run_to_end
@@ -284,11 +248,11 @@ def run_and_report(
     text = file_named(given).read_text(encoding="utf-8") if given and not Path(given).is_dir() else None
     before = earlier_facts(folder)
     wall = before["wall"]
+    jobs, ray, slurm = workers.jobs, workers.ray, workers.slurm
     if ray is not None or slurm is not None:
         executor = f"Ray cluster ({ray})" if ray is not None else f"SLURM through submitit ({slurm})"
     else:
-        count = workers(jobs, study.device)
-        executor = "serial" if count == 1 else f"{count} processes"
+        executor = counted(executors.workers(jobs, study.device), "process", "processes")
     facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]]), **environment()}
     facts |= {"wall": {**wall, "begun": wall["begun"] + 1}, "executor": executor}
     with watched("planning") as watch, keeping(f"Finished results are in {public(root)}; {AGAIN}"):
@@ -306,63 +270,56 @@ def run_and_report(
     with watched("drawing the report"), keeping(kept):
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts, text)
-        page = written(lambda: results.report(folder))
-        drawn = draw_exhibits(results, shown, folder) if shown else []
+        page = results.report(folder)
     note(*results.notices)
     print_results(results)
     failed = status_count(results, "failed")
-    output.print(f"{total} results, {f'{failed} failed' if failed else f'{new} of them new'}, in {duration(spent)}.")
+    output.say(f"{total} results, {f'{failed} failed' if failed else f'{new} of them new'}, in {duration(spent)}.")
     if shown:
-        print_exhibits(shown, drawn)
+        draw_exhibit(results, shown, folder)
     return finish(results, page, folder)
 
 
 def audit(
-    folder: RunFolder,
+    run: RunAt,
     names: Annotated[
         list[str] | None, names_option("audits", "Audits (uproar ls audits)", "--audits", default="all")
     ] = None,
     dry_run: DryRun = False,
     plugin: Plugins = None,
-    jobs: Jobs = None,
-    ray: RayAddress = None,
-    slurm: Slurm = None,
-    weights: Moved = None,
-    store: Stored = None,
-    trust: Trust = False,
-    data_root: DataRoot = None,
+    *,
+    workers: Workers,
 ) -> int:
     """Check whether the benchmark misleads on a run, and add that to its report."""
-    check_run(folder)
+    study, root, facts = run.read()
     from uproar.audits import audits  # torch and tables load slowly
     from uproar.cli.results import finish, print_findings
-    from uproar.study.executors import workers
-    from uproar.study.record import read_run, write_run
+    from uproar.study import executors
+    from uproar.study.record import write_run
     from uproar.study.sessions import run_to_end
 
-    study, root, facts = read_run(folder, weights, store, trust)
     study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))
     chosen = tuple(some("--audits", names, audits))
-    count = workers(jobs, study.device)
+    count = executors.workers(workers.jobs, study.device)
     planned = plan_audits(study, chosen, () if names is None else chosen, root, count)
     add_to_json(planned=[asdict(cost) for cost in planned])
     cells, seconds = sum(cost.cells for cost in planned), max(1, sum(cost.seconds for cost in planned))
     time = f"at most about {duration(seconds)} with {counted(count, 'process', 'processes')}"
-    output.print(f"{counted(len(planned), 'audit')}: {cells} new results, {time}.")
+    output.say(f"{counted(len(planned), 'audit')}: {cells} new results, {time}.")
     if dry_run or not planned:
         if planned:
             again = () if names is None else ("--audits", ",".join(chosen))
-            print_next(f"{command('audit', folder, *again)} runs them")
+            print_next(f"{command('audit', run.folder, *again)} runs them")
         return 0
     study = study.with_changes(audits=[cost.audit for cost in planned])
     with watched("planning") as watch, keeping(f"Finished results are in {public(root)}; {AGAIN}"):
-        done = run_to_end(study, root, jobs, watch.of_study, ray, slurm=slurm)
+        done = run_to_end(study, root, workers.jobs, watch.of_study, workers.ray, slurm=workers.slurm)
         results = done.results.with_facts(facts)
-        write_run(folder, study, root, facts)
+        write_run(run.folder, study, root, facts)
         watch.say("drawing the report")
-        page = written(lambda: results.report(folder))
+        page = results.report(run.folder)
     print_findings(results.findings)
-    return finish(results, page, folder)
+    return finish(results, page, run.folder)
 
 
 def plan_audits(
@@ -377,11 +334,8 @@ def plan_audits(
 
     before = study.audits
     study = study.with_changes(audits=(*[name for name in before if name not in chosen], *chosen))
-    costs: list[AuditCost] = []
-    with watched("planning and measuring the networks") as watch:
-        for cost in audit_costs(study, Store(root), workers):
-            costs.append(cost)
-            watch.count(len(costs), len(study.audits), "audits", doing="planning and measuring")
+    with watched("planning and measuring the networks"):
+        costs = list(audit_costs(study, Store(root), workers))
     planned = [cost for cost in costs if retrains(study) or not cost.trainings or cost.audit in (*before, *by_name)]
     for cost in costs:
         if cost not in planned:
@@ -393,5 +347,5 @@ def plan_audits(
             line = "nothing new to run."
         else:
             line = f"{cost.cells} new results, at most about {duration(max(1, cost.seconds))}."
-        output.print(escape(f"  {cost.audit}: {line}"), soft_wrap=True)
+        output.say(f"{cost.audit}: {line}", indent="  ")
     return planned

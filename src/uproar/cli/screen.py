@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
-from rich.segment import Segment
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +23,8 @@ from uproar.paths import public_command
 
 NARROWEST = 10
 """Columns of letters that a column of text keeps before a table becomes a list."""
+Part = str | tuple[str, str]
+"""A text, or one with its style."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -37,31 +37,35 @@ def without_controls(text: str) -> str:
     return _CONTROLS.sub("", text)
 
 
-class Screen(Console):
-    """A console whose long sentences (`soft_wrap=True`) are broken between words on a terminal, and nowhere else.
+def styled(*parts: Part, style: str = "") -> Text:
+    """A text of parts that may each have a style; nothing in it is read as markup or as a code of the terminal."""
+    pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+    return Text.assemble(*((without_controls(text), own) for text, own in pairs), style=style)
 
-    A path is never broken: it can be copied. Through pipes a sentence is one line.
-    """
+
+class Screen(Console):
+    """Standard output or standard error."""
 
     @property
     def on_terminal(self) -> bool:
         """Whether a person reads it; with FORCE_COLOR a pipe is coloured like a terminal, but is none."""
         return self.is_terminal and self.file.isatty()
 
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(without_controls(text), **options)
+    def say(self, *parts: Part, style: str = "", indent: str = "") -> None:
+        """Print a sentence. On a terminal lines break between words and never in a path, which can be copied.
 
-    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
-        if soft_wrap and self.on_terminal:
-            style = {name: options.get(name) for name in ("markup", "highlight")}
-            texts = [self.render_str(text, **style) for text in objects]
-            for text in texts:
-                lines = text.plain.split("\n")
-                text.plain = "\n".join(
-                    textwrap.fill(line, self.width, break_long_words=False, break_on_hyphens=False) for line in lines
+        Through pipes it is one line.
+        """
+        text = styled(indent, *parts, style=style)
+        if self.on_terminal:
+            lines = text.plain.split("\n")
+            text.plain = "\n".join(
+                textwrap.fill(
+                    line, self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
                 )
-            objects = tuple(texts)
-        super().print(*objects, soft_wrap=soft_wrap, **options)
+                for line in lines
+            )
+        self.print(text, soft_wrap=True, highlight=False)
 
 
 output = Screen()
@@ -71,19 +75,19 @@ errors = Screen(stderr=True)
 def note(*sentences: str) -> None:
     """Print sentences that a person should keep in mind, on standard error."""
     for sentence in sentences:
-        errors.print(f"[yellow]Note:[/] {escape(sentence)}", soft_wrap=True)
+        errors.say(("Note: ", "yellow"), sentence)
 
 
 def print_file(what: str, path: str | Path) -> None:
     """Print where a file was written."""
-    output.print(f"{escape(what)}: [bold]{escape(str(path))}[/]", soft_wrap=True)
+    output.say(f"{what}: ", (str(path), "bold"))
 
 
 def print_next(*steps: str) -> None:
     """Print what a person may want to do next; nothing if there is nothing to say."""
     text = "; ".join(step for step in steps if step)
     if text:
-        output.print(f"[dim]Next:[/] {escape(text)}", soft_wrap=True, highlight=False)
+        output.say(("Next: ", "dim"), text)
 
 
 def command(*words: str | Path | None) -> str:
@@ -91,40 +95,38 @@ def command(*words: str | Path | None) -> str:
     return public_command(["uproar", *(str(word) for word in words if word is not None)])
 
 
-class NumberTable(Table):
-    """A table whose text columns give way to its numbers; where even that does not do, a list of its rows."""
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """Print a table whose text gives way to its numbers; where even that does not do, a list of its rows.
 
-    def add_row(self, *cells: Any, **options: Any) -> None:
-        super().add_row(*(Text.from_markup(without_controls(cell)) for cell in cells), **options)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType | Segment]:
-        least = 3 * len(self.columns) + 1  # a border and two spaces for each column
-        for column in self.columns:
-            widths = [len(line) for cell in column.cells for line in str(cell).split("\n")]
-            if column.no_wrap:  # its header is broken where on one line it would be wider than the numbers
-                column.max_width = max([*widths, *map(len, str(column.header).split())])
-                least += column.max_width
-            else:
-                least += max(column.min_width or 0, min(NARROWEST, max([*widths, len(str(column.header))])))
-        if least <= options.max_width:
-            yield from super().__rich_console__(console, options)
-            return
-        yield Text(str(self.title), style="bold")
-        for cells in zip(*(column.cells for column in self.columns), strict=True):
-            yield cells[0]
-            for column, cell in zip(self.columns[1:], cells[1:], strict=True):
-                if str(cell):
-                    yield Text.assemble("  ", (str(column.header), "dim"), " ", cell, overflow="fold")
-
-
-def table(title: str, *columns: str) -> Table:
-    """An empty table in the program's style; columns that start with > hold numbers."""
-    empty = NumberTable(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for column in columns:
-        number = column.startswith(">")
-        header = Text(column.removeprefix(">"), no_wrap=False)
-        empty.add_column(header, justify="right" if number else "left", no_wrap=number, overflow="fold")
-    return empty
+    Columns that start with > hold numbers and those with = names, neither of which is broken.
+    """
+    headers = [column.lstrip(">=") for column in columns]
+    whole = [column[0] in ">=" for column in columns]
+    cells = [[cell if isinstance(cell, Text) else styled(cell) for cell in row] for row in rows]
+    shown = Table(title=styled(title), title_justify="left", title_style="bold", header_style="bold")
+    least = 3 * len(columns) + 1  # a border and two spaces for each column
+    for place, (column, header) in enumerate(zip(columns, headers, strict=True)):
+        longest = max((len(line) for row in cells for line in row[place].plain.split("\n")), default=0)
+        width = max(longest, *map(len, header.split()), 0)  # a header is broken where numbers are narrower
+        least += width if whole[place] else min(NARROWEST, max(longest, len(header)))
+        shown.add_column(
+            Text(header, no_wrap=False),
+            justify="right" if column[0] == ">" else "left",
+            no_wrap=whole[place],
+            overflow="fold",
+            max_width=width if whole[place] else None,
+        )
+    if least <= output.width:
+        for row in cells:
+            shown.add_row(*row)
+        output.print(shown)
+        return
+    output.print(styled(title, style="bold"))
+    for row in cells:
+        output.print(row[0])
+        for header, cell in zip(headers[1:], row[1:], strict=True):
+            if cell.plain:
+                output.print(Text.assemble("  ", (header, "dim"), " ", cell), overflow="fold")
 
 
 def split_list(values: list[str] | None) -> list[str] | None:

@@ -46,7 +46,7 @@ def check(
     >>> [check.clause for check in check(brightness_map) if not check.holds]
     ['responds to the model', 'responds to the class explained']
     """
-    if _is_estimator(what):
+    if is_estimator(what):
         return try_contract(what if isinstance(what, str) else chain_of(what, "none", "sum").name, model)[0]
     name = what if isinstance(what, str) else _declared(what, higher_is_better)
     rows = board([name], quick_networks(task, model), store, seeds=1, optimised=OPTIMISED[:2])
@@ -71,7 +71,7 @@ def quick_networks(task: str | None = None, model: str = "cnn-small") -> list[Ne
     return planted
 
 
-def _is_estimator(what: str | Callable[..., Any]) -> bool:
+def is_estimator(what: str | Callable[..., Any]) -> bool:
     """Whether a name or a function is that of an estimator rather than of a metric."""
     if isinstance(what, str):
         return what not in {*PROTOCOLS, *EVALUATORS} and (":" in what or parse(what).name not in metrics)
