@@ -25,7 +25,7 @@ LONGEST_VALUE = 200
 LONGEST_MESSAGE = 4000
 """Characters of a whole message."""
 MANY_NAMES = 20
-"""Up to so many known names are listed with all their variants."""
+"""More known names than that are not listed."""
 
 
 def shortened(text: str) -> str:
@@ -110,28 +110,19 @@ class Absent(StoreError, KeyError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
-    """The error for a name nobody knows, with near names and the whole list.
+    """The error for a name nobody knows, with near names, and the whole list where it is short.
 
     >>> print(unknown("fill", "men", ["mean", "zero"]))
     No fill is called 'men'. Did you mean 'mean'? Known: mean, zero.
+    >>> print(unknown("study", "roar", map(str, range(30))))
+    No study is called 'roar'. `uproar ls studies` lists all 30.
     """
     names = sorted(known)
     near = did_you_mean(name, names, 3)
-    few = names and (not near or len(names) <= MANY_NAMES)  # of many names the near ones do
-    return UnknownName(f"No {kind} is called {name!r}.{near}{f' Known: {_listed(names)}.' if few else ''}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names in a row; where they are many, variants of a name (`road:gradcam`) are counted only.
-
-    >>> _listed(["road", "road:gradcam"]), _listed(["road", *(f"road:{n}" for n in range(MANY_NAMES))])
-    ('road, road:gradcam', 'road, and 20 variants such as road:0')
-    """
-    variants = [name for name in names if ":" in name and name.partition(":")[0] in names]
-    if len(names) <= MANY_NAMES or not variants:
-        return ", ".join(names)
-    own = [name for name in names if name not in variants]
-    return f"{', '.join(own)}, and {len(variants)} variants such as {variants[0]}"
+    rest = f" Known: {', '.join(names)}." if 0 < len(names) <= MANY_NAMES else ""
+    if not near and len(names) > MANY_NAMES:
+        rest = f" `uproar ls {kind.removesuffix('y')}{'ies' if kind.endswith('y') else 's'}` lists all {len(names)}."
+    return UnknownName(f"No {kind} is called {name!r}.{near}{rest}")
 
 
 def did_you_mean(name: str, known: Sequence[str], most: int) -> str:

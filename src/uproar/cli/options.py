@@ -325,11 +325,11 @@ class Changes:
         changes: dict[str, Any] = {name: split_list(getattr(self, name)) for name in lists}
         changes |= {name: getattr(self, name) for name in ("weights", "seeds", "device", "fill", "limit")}
         changes |= {"tasks": self.task, "models": self.model, "plugins": self.plugin}
-        try:
-            texts = split_list(self.fractions)
-            changes["fractions"] = None if texts is None else [float(text) for text in texts]
-        except ValueError as error:
-            raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9 ({error}).") from None
+        if texts := split_list(self.fractions):
+            try:
+                changes["fractions"] = [float(text) for text in texts]
+            except ValueError:
+                raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9, not {','.join(texts)}.") from None
         if self.recipe is not None or self.epochs is not None:
             from uproar.training.recipe import Recipe
 

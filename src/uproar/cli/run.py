@@ -100,7 +100,9 @@ def run(
         else:
             from uproar.papers.exhibits import exhibit  # torch loads slowly
 
-            shown = exhibit(study or "", f"Table {table_}" if figure is None else f"Figure {figure}")
+            if study is None:
+                raise BadInput("--figure and --table go with a paper (uproar ls papers): uproar run li2024 --figure 1.")
+            shown = exhibit(study, f"Table {table_}" if figure is None else f"Figure {figure}")
             if not shown[0].study:
                 return draw_exhibit(None, shown, out or Path("runs") / f"{study}-{shown[0].file}")
             chosen = changes.applied(study_of_exhibit(shown[0]))
@@ -206,7 +208,7 @@ def page_meanwhile(folder: Path) -> Iterator[None]:
     def write() -> None:
         pause, told = EARLY, False
         while not ended.wait(pause):
-            arguments = [sys.executable, "-m", "uproar", "report", str(folder), "--trust"]
+            arguments = [sys.executable, "-m", "uproar", "report", "--trust", str(folder)]
             writers.append(subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             writers[-1].wait()
             page, pause = folder / "report.html", pause * (1 + told)
