@@ -53,7 +53,7 @@ def test_a_report_of_a_damaged_run_says_so_and_a_run_repairs_it(run, capsys):
     flip(model)
     assert _exit_code(["report", str(run)]) == 1
     said = capsys.readouterr()
-    assert "missing" in said.err and "cells have no result" in said.err
+    assert "missing" in said.err and "results are not there yet" in said.err
     assert "missing" in (run / "results.csv").read_text()
     assert _exit_code(["run", *STUDY, "--out", str(run)]) == 0
     again = (run / "results.csv").read_text()
