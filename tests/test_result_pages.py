@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from tests.papers.made import results
+from uproar.papers.claims import judge
+from uproar.results.claim_outcome import claims_table
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PAPERS = ("hooker2019", "song2023", "li2024", "vandersmissen2023")
@@ -35,6 +40,22 @@ def test_the_claims_of_a_page_are_those_of_the_files(paper):
     assert len(shown) >= 15
     assert set(shown) <= _claims(paper)
     assert len(shown) == sum(line.startswith("| `") and line.count("|") == 7 for line in page.splitlines())
+
+
+@pytest.mark.parametrize("paper", ["hooker2019", "song2023"])
+def test_claims_about_retraining_follow_from_the_accuracies(paper):
+    """Claims are tested by this version, on the accuracies of the file beside them."""
+    folder = RESULTS / f"{paper}-laptop"
+    cells = pd.read_csv(folder / "results.csv")
+    task, model = cells[["task", "model"]].iloc[0]
+    given = replace(results(cells), provenance={"classes": {task: 10}})
+    here = claims_table([one for one in judge(given, [paper]) if one.outcome != "not tested"])
+    file = pd.read_csv(folder / "claims.csv")
+    file = file[file["claim"].isin(here["claim"]) & (file["model"] == model)]
+    for column in ("claim", "outcome", "what"):
+        assert list(here[column]) == list(file[column])
+    for column in ("effect", "low", "high"):
+        assert here[column].to_numpy(float) == pytest.approx(file[column].to_numpy(float), abs=1e-6, nan_ok=True)
 
 
 def _cells(page: str, head: str) -> dict[str, list[str]]:
