@@ -18,7 +18,6 @@ import uproar
 from uproar.estimators import estimators
 from uproar.extend import papers
 from uproar.metrics import metrics
-from uproar.papers.claims import claims
 from uproar.report.files import write_files
 from uproar.report.score_archive import archive_files
 from uproar.report.tables import table_files
@@ -29,7 +28,7 @@ from uproar.training.recipe import recipes
 from .test_pages import PAGES as FILES
 
 ROOT = Path(__file__).parents[1]
-REGISTRIES = (estimators, metrics, claims, papers, recipes)
+REGISTRIES = (estimators, metrics, papers, recipes)
 SMALLER = {'metrics=["deletion", "road"]': 'metrics=["deletion(steps=2)", "road"]'}
 STUDY = """
 name = "digits"

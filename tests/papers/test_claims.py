@@ -11,7 +11,7 @@ import pytest
 
 from tests.papers.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.errors import NotApplicable, UproarError
-from uproar.papers.claims import claim, claims, claims_named, every, judge, most, papers_with_claims
+from uproar.papers.claims import claims_named, every, judge, most, papers_with_claims
 from uproar.papers.evidence import ClaimEvidence, without_options
 from uproar.papers.measures import MEASURES, methods
 from uproar.papers.song2023.measures import variation_lines
@@ -630,18 +630,6 @@ def test_there_are_many_claims_and_each_says_where_it_stands():
     for one in known:
         assert one.says.endswith("."), one.name
         assert one.place and one.published, one.name
-
-
-def test_a_claim_of_ones_own():
-    @claim("mine:ig", place="section 2", says="IG is better than chance.", published="by 5 points")
-    def ig(evidence):
-        return every(evidence.area("roar", "ig", above=0.0))
-
-    try:
-        (one,) = judge(hooker(REVERSED), ["mine"])
-    finally:
-        del claims._entries["mine:ig"]
-    assert (one.paper, one.outcome) == ("mine", HOLDS)
 
 
 def test_an_unknown_paper_is_refused_with_what_is_near():

@@ -9,7 +9,7 @@ from pathlib import Path
 import uproar
 from tests.papers.made import MODEL, TASK, accuracies, results
 from uproar.extend import papers, read_beside
-from uproar.papers.claims import claims, claims_named, papers_with_claims, read_claims
+from uproar.papers.claims import claims_named, papers_with_claims, read_claims
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import MEASURES
 
@@ -18,7 +18,7 @@ def test_claims_are_data_with_a_measure_that_takes_their_fields():
     for paper in papers_with_claims():
         data = read_beside(str(Path(uproar.__file__).parent / "papers" / paper / "claims.toml"), "claims.toml")
         fields = {what: one for what, one in data.items() if what not in ("shared", "twin")}
-        declared = {name.partition(":")[2].removesuffix("-controlled") for name in claims if name.startswith(paper)}
+        declared = {one.name.partition(":")[2].removesuffix("-controlled") for one in claims_named([paper])}
         assert declared == set(fields), paper
         for what, one in fields.items():
             taken = inspect.signature(MEASURES[one["measure"]]).parameters
@@ -33,14 +33,10 @@ def test_a_paper_of_ones_own_has_claims_as_data(tmp_path):
         '[shared]\nmine = ["ig"]\n[ig]\nplace = "1"\nsays = "IG is no worse."\npublished = "no"\n'
         'measure = "advantage"\nof = "@mine"\nabove = -0.9\n'
     )
-    read_claims("mine2031", str(tmp_path / "any.py"))
-    try:
-        (one,) = claims_named(["mine2031"])
-        cells = accuracies({"roar": {"random": {0.5: 0.5}, "ig": {0.5: 0.4}}}, 0.01)
-        judged = one.judge(ClaimEvidence(results(cells), TASK, MODEL))
-        assert (judged.outcome, judged.deciding.interval.value > 0) == ("holds", True)
-    finally:
-        del claims._entries["mine2031:ig"]
+    (one,) = read_claims("mine2031", str(tmp_path / "any.py"))
+    cells = accuracies({"roar": {"random": {0.5: 0.5}, "ig": {0.5: 0.4}}}, 0.01)
+    judged = one.judge(ClaimEvidence(results(cells), TASK, MODEL))
+    assert (judged.outcome, judged.deciding.interval.value > 0) == ("holds", True)
 
 
 def test_no_other_part_of_the_package_names_a_paper():

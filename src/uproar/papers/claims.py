@@ -1,13 +1,6 @@
-"""The registry of claims: how a claim of a paper is declared, and how its outcome follows from the results of a study.
+"""The claims of papers: data in each `claims.toml`, and how an outcome follows from the results of a study.
 
-The claims of a paper are data: `read_claims("author2030", __file__)` declares those in the file `claims.toml` beside a
-module (`uproar.papers.measures` says what one looks like). A claim that needs code of its own is a function:
-
-    @claim("author2030:sg-sq", place="4.2.3, Figure 5", says="Squaring and averaging ... far outperforms ...",
-           published="10.78 ± 7.85 % at 90 % removed, random 63.71")
-    def sg_sq(evidence):
-        return every(evidence.area("roar", "sg_sq(grad)", above=0.05))
-
+A claim names a measure (`uproar.papers.measures` says what one looks like) and where the paper says its numbers lie.
 A claim is a direction: `above = 0` or `below = 0`, or a range that the paper itself prints. `numbers` are the paper's,
 in the same units, by a piece of what is measured: they say whether the effect is as large here.
 
@@ -20,26 +13,24 @@ is that of the others, "in part".
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import uproar.papers.li2024.synthetic  # noqa: F401  measures of its own
+import uproar.papers.song2023.measures  # noqa: F401
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.extend import read_beside, title_of
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import MEASURES
-from uproar.registry import Registry
 from uproar.results.claim_outcome import IN_PART, Decision, Judgement, Measure, Missing
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
 
-claims = Registry("claim", "uproar.claims", ("uproar.papers.*",))
-_ORDER = itertools.count()
 T = TypeVar("T")
-Test = Callable[[ClaimEvidence], Decision]
 
 
 @dataclass(frozen=True)
@@ -50,18 +41,14 @@ class Claim:
     place: str
     says: str
     published: str
-    test: Test
-
-    @property
-    def paper(self) -> str:
-        """The paper's title, or the first half of the claim's name where nobody has declared the paper."""
-        return title_of(paper_of(self.name))
+    fields: Mapping[str, Any]
+    """Its measure, what this is of, and the claimed range."""
 
     def judge(self, evidence: ClaimEvidence) -> Judgement:
         """What became of it on one task and model."""
         about: dict[str, Any] = {
             "claim": self.name,
-            "paper": self.paper,
+            "paper": title_of(paper_of(self.name)),
             "place": self.place,
             "says": self.says,
             "published": self.published,
@@ -69,7 +56,7 @@ class Claim:
             "model": evidence.model,
         }
         try:
-            decision = self.test(evidence)
+            decision = _decide(evidence, self.fields)
         except NotApplicable as error:
             return Judgement(outcome="not tested", reason=one_line(error), **about)
         lacking = "; ".join(dict.fromkeys(part.reason for part in decision.missing))
@@ -83,23 +70,13 @@ class Claim:
         )
 
 
-def claim(name: str, *, place: str, says: str, published: str) -> Callable[[Test], Test]:
-    """Declare a test of what a paper says under `paper:what`."""
+def read_claims(paper: str, file: str) -> list[Claim]:
+    """The claims of a paper in `claims.toml` beside a file.
 
-    def keep(test: Test) -> Test:
-        claims.add(name, test, claim=Claim(name, place, says, published, test), order=next(_ORDER))
-        return test
-
-    return keep
-
-
-def read_claims(paper: str, file: str) -> None:
-    """Declare the claims of a paper in `claims.toml` beside a file.
-
-    A field "@name" is what the table [shared] has under that name. A claim whose text has {where} is declared twice,
-    the second time with the fields of the table [twin].
+    A field "@name" is what the table [shared] has under that name. A claim whose text has {where} stands for two, the
+    second with the fields of the table [twin].
     """
-    data = read_beside(file, "claims.toml")
+    data, claims = read_beside(file, "claims.toml"), []
     shared, twin = data.pop("shared", {}), data.pop("twin", None)
     for what, fields in data.items():
         forms: list[tuple[str, dict[str, Any], str]] = [("", {}, "")]
@@ -108,9 +85,9 @@ def read_claims(paper: str, file: str) -> None:
             forms = [("", {}, twin["where"][0]), (twin["suffix"], changes, twin["where"][1])]
         for suffix, changes, where in forms:
             own = _resolved({**fields, **changes}, shared)
-            about = {key: own.pop(key) for key in ("place", "says", "published")}
-            about["says"] = about["says"].replace("{where}", where)
-            claim(f"{paper}:{what}{suffix}", **about)(functools.partial(_decide, fields=own))
+            place, says, published = (own.pop(key) for key in ("place", "says", "published"))
+            claims.append(Claim(f"{paper}:{what}{suffix}", place, says.replace("{where}", where), published, own))
+    return claims
 
 
 def read_shared(file: str) -> dict[str, Any]:
@@ -153,20 +130,21 @@ def paper_of(claim: str) -> str:
     return claim.partition(":")[0]
 
 
-def _declared() -> list[Claim]:
-    """All claims, paper by paper, each paper's in the order of their declaration."""
-    entries = sorted(claims.values(), key=lambda entry: entry.facts["order"])
-    return sorted((entry.facts["claim"] for entry in entries), key=lambda one: paper_of(one.name))
+@functools.cache
+def all_claims() -> tuple[Claim, ...]:
+    """All claims, paper by paper, each paper's in the order of its file."""
+    files = sorted(Path(__file__).parent.glob("*/claims.toml"))
+    return tuple(one for file in files for one in read_claims(file.parent.name, str(file)))
 
 
 def papers_with_claims() -> dict[str, str]:
     """The titles of the papers that make claims, by key."""
-    return {paper_of(one.name): one.paper for one in _declared()}
+    return {key: title_of(key) for key in dict.fromkeys(paper_of(one.name) for one in all_claims())}
 
 
 def claims_named(names: Sequence[str]) -> list[Claim]:
     """The claims that names stand for: a paper for all of its claims as it makes them, or single ones, each once."""
-    known = _declared()
+    known = all_claims()
     chosen: dict[str, Claim] = {}
     for name in names:
         mine = [one for one in known if name in (one.name, paper_of(one.name))]

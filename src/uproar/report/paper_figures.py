@@ -1,19 +1,14 @@
-"""How a figure of a paper is declared: drawn from a study's results, in the paper's layout, beside its numbers.
+"""Figures and tables of papers, drawn from a study's results in the paper's layout, beside its numbers.
 
-    @paper_figure("author2030", "Figures 5 and 6")
-    def ensembles(source):
-        return PaperFigure("roar-kar", reading, figure=Figure(...), table=ComparisonTable(...))
-
-A function raises `NotApplicable` where the study lacks what the figure is of; the reason is shown in its place. The
-figures of the package's own papers are data in their `paper.toml`, which `read_figures` declares.
+They are data in each `paper.toml`, which names a function of the paper's `figures.py`, or of this module. A function
+raises `NotApplicable` where the study lacks what the figure is of; the reason is shown in its place.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import pandas as pd
@@ -23,7 +18,6 @@ from uproar.extend import title_of
 from uproar.metrics.registry import metrics, read_metric
 from uproar.papers.evidence import ClaimEvidence, without_options
 from uproar.papers.exhibits import Exhibit, exhibits
-from uproar.registry import Registry
 from uproar.report.drawing import draw, map_colours, scaled_map
 from uproar.report.figures import Chart, Figure, PictureRow, Pictures, Series, Style, Tile, limits_of, styles
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, slug
@@ -56,7 +50,7 @@ class PaperFigure:
     figure: Figure | None = None
     table: ComparisonTable | None = None
     title: str = ""
-    """What it shows; the caption of its declaration where it has none of its own."""
+    """What it shows: the caption in `paper.toml`."""
     paper: str = ""
     place: str = ""
     """Where the paper has it."""
@@ -105,33 +99,11 @@ class FigureSource:
         return self.styles.get(label) or styles([label])[label]
 
 
-figures = Registry("figure", "uproar.figures", ("uproar.papers.*.figures",))
-_ORDER = itertools.count()
-
-Draw = Callable[[FigureSource], PaperFigure]
-
-
-def paper_figure(paper: str, place: str, caption: str = "", alone: bool = False) -> Callable[[Draw], Draw]:
-    """Declare a figure or table of a paper; they are shown in the order of their declaration.
-
-    One that needs no study stands `alone`: `uproar run` draws it, the pages of studies do not have it.
-    """
-
-    def keep(draw: Draw) -> Draw:
-        facts = {"paper": paper, "place": place, "caption": caption.rstrip("."), "alone": alone}
-        figures.add(f"{paper}:{place}", draw, order=next(_ORDER), **facts)
-        return draw
-
-    return keep
-
-
-def read_figures(paper: str, functions: Mapping[str, Any]) -> None:
-    """Declare the figures of a paper's `paper.toml`, each drawn by the function of a module that it names."""
-    for one in exhibits(paper):
-        if one.draw:
-            drawing = functools.partial(functions[one.draw], **one.options)
-            declare = paper_figure(paper, one.place, one.caption, alone=not one.study)
-            declare(functools.update_wrapper(drawing, functions[one.draw]))
+def drawn_by(shown: Exhibit, *source: FigureSource) -> PaperFigure:
+    """A figure or table, drawn by the function that its entry names; one that needs no study is drawn without any."""
+    functions = {**globals(), **vars(import_module(f"uproar.papers.{shown.paper}.figures"))}
+    made: PaperFigure = functions[shown.draw](*source, **shown.options)
+    return replace(made, title=shown.caption.rstrip("."), place=shown.place)
 
 
 def figures_of_papers(
@@ -143,18 +115,14 @@ def figures_of_papers(
     """
     drawn: dict[str, PaperFigure] = {}
     undrawn: dict[tuple[str, str], list[str]] = {}
-    for entry in sorted(figures.values(), key=lambda entry: entry.facts["order"]):
-        key, place = entry.facts["paper"], entry.facts["place"]
-        if key not in papers or entry.facts["alone"]:
-            continue
-        paper = title_of(key)
+    for shown in (one for key in papers for one in exhibits(key) if one.draw and one.study):
+        paper, place = title_of(shown.paper), shown.place
         try:
-            made = entry.function(source)
+            made = drawn_by(shown, source)
         except NotApplicable as error:
             undrawn.setdefault((paper, clean(one_line(error))), []).append(place)
             continue
-        name = f"paper-{key}-{made.name}"
-        title = made.title or entry.facts["caption"]
+        name, title = f"paper-{shown.paper}-{made.name}", made.title
         if name in drawn:
             title, place = drawn[name].title, f"{drawn[name].place}, {place}"
         named = f"{title} ({paper}, {place})"
@@ -169,15 +137,15 @@ def exhibit_files(results: Results | None, shown: Exhibit) -> dict[str, bytes]:
     One that needs no study is drawn without results.
     """
     made: list[tuple[str, PaperFigure]] = []
-    reason, key = "", f"{shown.paper}:{shown.place}"
+    reason = ""
     if results is None:
-        made.append(("", figures[key].function()))
+        made.append(("", drawn_by(shown)))
     else:
         by_name = estimator_styles(results)
         for place, view in enumerate(results.views):
             where = shown.panels[place] if shown.panels else view.task
             try:
-                made.append((where, figures[key].function(FigureSource.of(view, by_name))))
+                made.append((where, drawn_by(shown, FigureSource.of(view, by_name))))
             except NotApplicable as error:
                 reason = reason or one_line(error)
     if not made:

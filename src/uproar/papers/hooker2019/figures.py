@@ -10,10 +10,9 @@ from uproar.errors import NotApplicable
 from uproar.papers.claims import read_shared
 from uproar.report.figures import HUES, Chart, Figure, Series, Style, share_limits
 from uproar.report.formatting import LEVEL
-from uproar.report.paper_figures import FigureSource, PaperFigure, changed_images, read_figures
+from uproar.report.paper_figures import FigureSource, PaperFigure, changed_images
 from uproar.statistics.design import BASELINE
 
-PAPER = "hooker2019"
 ROAR, KAR, UNTRAINED = "roar", "kar", "roar:no-retrain"
 SINGLE = read_shared(__file__)["single"]
 NAMES = {"grad": "Grad", "guided_backprop": "GB", "ig": "IG"}
@@ -126,6 +125,3 @@ def pictures(
     names = {source.label(n, protocol): printed.get(n, n) for n in source.evidence.available(estimators, protocol)}
     figure = changed_images(source, protocol, names, across)
     return PaperFigure(name, figure.reading, figure)
-
-
-read_figures(PAPER, globals())

@@ -23,16 +23,12 @@ from uproar.report.paper_figures import (
     ComparisonTable,
     FigureSource,
     PaperFigure,
-    maps_figure,
     metric_chart,
     plain,
-    read_figures,
     trace_chart,
 )
 from uproar.results.claim_outcome import sample_text
 from uproar.statistics.intervals import Interval
-
-PAPER = "li2024"
 
 # Figures 3, 7, 8, 9, 12 and 15: curves
 
@@ -242,6 +238,3 @@ def marks(source: FigureSource, names: Mapping[str, str]) -> PaperFigure:
     heads = ("share of attribution on the mark", "published (CIFAR-100)", f"here ({source.view.task})")
     note = "Which published number belongs to which bar is inferred; the text of the figure has only their sequence."
     return PaperFigure("marks", reading, Figure((chart,), 1), ComparisonTable(heads, rows, note))
-
-
-read_figures(PAPER, {**globals(), "maps_figure": maps_figure})

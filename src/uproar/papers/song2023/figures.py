@@ -21,13 +21,11 @@ from uproar.report.paper_figures import (
     changed_images,
     map_pictures,
     over_replicates,
-    read_figures,
     share,
 )
 from uproar.report.study_figures import x_label
 from uproar.statistics.design import BASELINE
 
-PAPER = "song2023"
 ROAD, FILTERS = "road", ("max", "gaussian")
 PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
 BLOCKS_PUBLISHED = {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0533}
@@ -231,6 +229,3 @@ def random_masks(source: FigureSource) -> PaperFigure:
     names = {BASELINE: "PixelRandom", source.label(block, ROAR): "BlockRandom"}
     figure = changed_images(source, ROAR, names, "estimators")
     return PaperFigure("random-masks", figure.reading, figure)
-
-
-read_figures(PAPER, globals())

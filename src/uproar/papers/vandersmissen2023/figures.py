@@ -19,18 +19,10 @@ from uproar.papers.measures import metric_of
 from uproar.removal import FillContext, filled, ranks, removed_at
 from uproar.report.figures import Chart, Figure, HeatMap, PictureRow, Pictures, Series, Tile
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, number
-from uproar.report.paper_figures import (
-    ComparisonTable,
-    FigureSource,
-    PaperFigure,
-    maps_figure,
-    metric_chart,
-    read_figures,
-)
+from uproar.report.paper_figures import ComparisonTable, FigureSource, PaperFigure, metric_chart
 from uproar.seeds import Draws
 from uproar.statistics.correlation import row_correlations
 
-PAPER = "vandersmissen2023"
 PUBLISHED = read_beside(__file__, "published.toml")
 METHODS: dict[str, str] = PUBLISHED["methods"]
 """Our names of the methods, and the paper's."""
@@ -294,6 +286,3 @@ def fills(source: FigureSource, fraction: float) -> PaperFigure:
 def _tensor(image: np.ndarray) -> torch.Tensor:
     pixels = torch.from_numpy(np.array(image)).float() / 255
     return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
-
-
-read_figures(PAPER, {**globals(), "maps_figure": maps_figure})
