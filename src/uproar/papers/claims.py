@@ -44,11 +44,16 @@ class Claim:
     fields: Mapping[str, Any]
     """Its measure, what this is of, and the claimed range."""
 
+    @property
+    def paper(self) -> str:
+        """The paper's title."""
+        return title_of(paper_of(self.name))
+
     def judge(self, evidence: ClaimEvidence) -> Judgement:
         """What became of it on one task and model."""
         about: dict[str, Any] = {
             "claim": self.name,
-            "paper": title_of(paper_of(self.name)),
+            "paper": self.paper,
             "place": self.place,
             "says": self.says,
             "published": self.published,
