@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import uproar.papers.li2024.synthetic  # noqa: F401  measures of its own
+import uproar.papers.li2024.synthetic
 import uproar.papers.song2023.measures  # noqa: F401
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.extend import read_beside, title_of
