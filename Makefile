@@ -17,11 +17,11 @@ export OMP_NUM_THREADS ?= 1
 install: $(VENV)/.demo
 
 demo: $(VENV)/.demo
-	$(BIN)/uproar run --task fashion-small --protocols evaluator,evaluator:model --out runs/demo-clothes
+	$(BIN)/uproar run --task fashion-small --metrics evaluator,evaluator:model,sanity,stability --out runs/demo-clothes
 	$(BIN)/uproar run --out runs/demo
 
-# the parts that need no study: removal, metrics, protocols, training, networks, data, the store
-FAST := tests/removal tests/protocols tests/metrics tests/training tests/models tests/data tests/results \
+# the parts that need no study: removal, metrics, training, networks, data, the store
+FAST := tests/removal tests/metrics tests/training tests/models tests/data tests/results \
   tests/audits tests/statistics tests/test_cards.py tests/test_expression.py tests/test_registry.py tests/test_seeds.py \
   tests/test_store.py tests/test_tensors.py tests/test_words.py
 

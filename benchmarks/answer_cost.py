@@ -6,7 +6,7 @@ Ten attribution methods and five fractions on digits, or on 6,000 training and `
 trained base networks, whose time is given apart; the evaluator's time includes explaining, training, judging both directions, the control
 and the model-free baselines; ROAR's includes explaining and retraining. Processor time of one process with one thread. `--retrained N` retrains for the
 first N methods alone and multiplies by what is left out: every cell of ROAR costs the same. Before either is timed, a study of one replicate and
-one epoch is run under both protocols, so that what a process does once (imports, kernels) is counted to neither.
+one epoch is run under both metrics, so that what a process does once (imports, kernels) is counted to neither.
 
 The evaluator takes seconds, ROAR minutes, and other processes lengthen processor time too. ROAR is therefore run replicate by replicate, and the
 evaluator for all replicates before the first, between them and after the last, each time in a new folder that has the base networks alone. The
@@ -26,7 +26,6 @@ from pathlib import Path
 import torch
 
 import uproar
-from uproar.metrics.registry import CHECKS
 from uproar.store import Store
 from uproar.study.graph import obtain
 from uproar.study.grid import settings_of
@@ -48,15 +47,15 @@ TASKS = {"digits": "digits", "fashion-mnist": "fashion-mnist(train=6000, test={t
 TARGET = 10.0
 
 
-def study_for(task: str, seeds: int, epochs: int, protocol: str, test: int = 2000, **more) -> uproar.Study:
-    """Ten methods under one protocol."""
+def study_for(task: str, seeds: int, epochs: int, metric: str, test: int = 2000, **more) -> uproar.Study:
+    """Ten methods under one metric."""
     recipe = {"epochs": epochs}
     return uproar.study_of(
         {
             "name": "cost",
             "task": TASKS[task].format(test=test),
             "estimators": METHODS,
-            "protocols": [protocol],
+            "metrics": [metric],
             "seeds": seeds,
             "recipe": recipe,
             **more,
@@ -81,7 +80,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     judged, retrained = (
-        study_for(given.task, given.seeds, given.epochs, name, given.test, checks=[]) for name in ("evaluator", "roar")
+        study_for(given.task, given.seeds, given.epochs, name, given.test) for name in ("evaluator", "roar")
     )
     share = 1.0
     if given.retrained is not None:
@@ -110,7 +109,7 @@ def interleaved(
         store = shutil.copytree(networks, networks.with_name(name))
         return [processor_seconds(lambda study=study: run_study(study, store, 1)) for study in studies]
 
-    checked = judged.with_changes(checks=CHECKS)
+    checked = judged.with_changes()
     answers, roar = [again("evaluator", judged, checked)], []
     for seed in retrained.seeds:
         roar += again(f"roar-{seed}", retrained.with_changes(seeds=[seed]))

@@ -20,9 +20,7 @@ from torch import Tensor
 
 from uproar.data import Split, Task, load
 from uproar.estimators import Context, explain_chains, read_chain
-from uproar.models import ModelSpec, build
-from uproar.models.copies import folded
-from uproar.protocols.evaluator import (
+from uproar.metrics.evaluator import (
     MaskedImages,
     build_evaluator,
     calibrate,
@@ -34,8 +32,10 @@ from uproar.protocols.evaluator import (
     mask_pool,
     other_class_donors,
 )
-from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
-from uproar.protocols.protocol import beside_mask
+from uproar.metrics.mask_assignment import fold_of, moved_to, random_places
+from uproar.metrics.retraining import beside_mask
+from uproar.models import ModelSpec, build
+from uproar.models.copies import folded
 from uproar.removal import ranks
 from uproar.removal.order import removed_at
 from uproar.seeds import Draws, generator

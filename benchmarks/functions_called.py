@@ -51,19 +51,18 @@ class Counter:
         return len(self.called), len({code.co_filename for code in self.called})
 
 
-def run_roar(store: str, seeds: int = 1, protocol: str = "roar") -> Any:
+def run_roar(store: str, seeds: int = 1, metric: str = "roar") -> Any:
     """A study of two methods and one fraction on digits."""
     import uproar
 
     study = uproar.Study(
         estimators=("grad", "random"),
         baselines=(),
-        protocols=(protocol,),
+        metrics=(metric,),
         fractions=(0.5,),
         evaluator_fractions=(0.5,),
         seeds=tuple(range(seeds)),
         random_rankings=1,
-        checks=(),
         recipe=uproar.Recipe(epochs=2),
     )
     return uproar.run(study, store=store, jobs=1)
@@ -87,7 +86,7 @@ def one_score(counter: Counter, store: str) -> tuple[int, int]:
 
 def recommendation(counter: Counter, store: str) -> tuple[int, int]:
     """The answer of a study that was run, as text."""
-    results = run_roar(store, seeds=5, protocol="evaluator")
+    results = run_roar(store, seeds=5, metric="evaluator")
     return counter.count(lambda: str(results.answer))
 
 

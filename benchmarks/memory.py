@@ -4,7 +4,7 @@
     python benchmarks/memory.py --sizes 500 2000
 
 Each size runs in a process of its own. The images are made when they are read, explained by gradients of a small network,
-ranked, kept as levels in a store, and some are read back as a protocol changes them. Printed: the process's peak resident
+ranked, kept as levels in a store, and some are read back as a metric changes them. Printed: the process's peak resident
 memory, what it had before the first image, and the rates per second of processor time, which other work on
 the machine slows less than the clock's.
 """
@@ -25,8 +25,8 @@ import torch
 
 from uproar.data import Source, Split, Task, load, tasks
 from uproar.estimators import read_chain
+from uproar.metrics.retraining import Masks
 from uproar.models import ModelSpec, build
-from uproar.protocols import Masks
 from uproar.store import Store
 from uproar.study.graph import obtain, stored
 from uproar.study.grid import settings_of

@@ -36,7 +36,7 @@ TARGET = 4.0
 OURS = """
 import sys, uproar
 seeds, epochs, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-study = uproar.Study(seeds=seeds, protocols=("roar",), recipe=uproar.Recipe(epochs=epochs))
+study = uproar.Study(seeds=seeds, metrics=("roar",), recipe=uproar.Recipe(epochs=epochs))
 table = uproar.run(study, store=store, jobs=2).cells
 for row in table[table.fraction > 0].itertuples():
     print(row.estimator, row.fraction, row.seed, row.accuracy, sep="|")

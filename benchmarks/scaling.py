@@ -33,7 +33,7 @@ def study(networks: int, epochs: int) -> uproar.Study:
         {
             "task": "digits",
             "estimators": ["random"],
-            "protocols": ["roar:no-retrain"],
+            "metrics": ["roar:no-retrain"],
             "fractions": [0.5],
             "seeds": networks,
             "recipe": {"epochs": epochs},

@@ -11,7 +11,7 @@ STUDY = {  # small, for a rehearsal
     "name": "on-a-cluster",
     "task": "planted(size=8, train=64, test=32)",
     "estimators": ["random", "grad"],
-    "protocols": ["roar"],
+    "metrics": ["roar"],
     "fractions": [0.3],
     "seeds": 2,  # five for a verdict
     "recipe": {"epochs": 2},

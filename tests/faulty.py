@@ -18,11 +18,10 @@ STUDY = {
     "task": "planted(size=8, classes=3, train=24, test=18)",
     "model": "cnn-small(width=2)",
     "estimators": ["random", "grad"],
-    "protocols": ["roar", "kar"],
+    "metrics": ["roar", "kar", "deletion"],
     "fractions": [0.3, 0.7],
     "seeds": 2,
     "recipe": {"epochs": 1, "batch": 12},
-    "metrics": ["deletion"],
     "audits": ["sanity"],
 }
 """Retraining, metrics and an audit that compares stored maps of two networks, on 42 images."""

@@ -1,4 +1,4 @@
-"""A plug-in file full of estimators, metrics, a fill and a protocol that do what they must not."""
+"""A plug-in file full of estimators, metrics, a fill and a metric that do what they must not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from uproar import extend
 from uproar.metrics import metric
 from uproar.removal.fill import fills
 
@@ -187,11 +186,3 @@ def vandal(x, removed, around):
     around.mean.zero_()
     removed.fill_(True)
     return x.zero_()
-
-
-@extend.protocol(keeps=False)
-def blanks(x, removed, filled, around):
-    """Empties what it is given."""
-    for each in (x, removed, filled, around.mean):
-        each.zero_()
-    return filled

@@ -180,7 +180,7 @@ TINY = {
     "tasks": "planted(size=8, classes=3, train=12, test=6)",
     "estimators": ["grad"],
     "seeds": 1,
-    "protocols": ["roar"],
+    "metrics": ["roar"],
     "fractions": [0.5],
     "recipe": {"epochs": 1},
 }
@@ -225,7 +225,7 @@ def _records(folder: Path) -> Reader:
 
 def _progress(folder: Path) -> Reader:
     _run(folder)
-    cell = {"task": "t", "model": "m", "estimator": "e", "protocol": "roar", "fraction": 0.5, "seed": 0}
+    cell = {"task": "t", "model": "m", "estimator": "e", "metric": "roar", "fraction": 0.5, "seed": 0}
     content = {
         "total": 9,
         "cached": 1,

@@ -16,7 +16,7 @@ import fsspec
 
 
 class Objects(fsspec.AbstractFileSystem):
-    protocol = "s3"
+    metric = "s3"
     cachable = False
 
     @property

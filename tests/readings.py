@@ -22,10 +22,10 @@ def reading_of(study, store) -> Reading:
     return Reading(study, setting, Store(store))
 
 
-def base_network(reading: Reading, seed: int = 0, fold: int | None = None) -> nn.Module:
+def base_network(reading: Reading, seed: int = 0) -> nn.Module:
     """The network that is explained in a replicate."""
     setting = reading.setting
-    return network_of(obtain(setting.base_model(seed, fold), reading.store), setting.network, setting.data)
+    return network_of(obtain(setting.base_model(seed), reading.store), setting.network, setting.data)
 
 
 def ranked(reading: Reading, name: str, seed: int = 0, split: str = "test") -> StoredRanking:

@@ -58,7 +58,7 @@ def check_commands(light: bool) -> None:
     """The command line, down to the page or the sentence that says what it needs."""
     command("ls", "versions")
     assert "sg_sq" in command("ls", "estimators")
-    study = [*TINY, "--estimators", "random,grad", "--protocols", "roar", "--fractions", "0.5", "--seeds", "2"]
+    study = [*TINY, "--estimators", "random,grad", "--metrics", "roar", "--fractions", "0.5", "--seeds", "2"]
     said = command("run", *study, "--epochs", "1", "--jobs", "1", "--out", "runs/x")
     assert (Path("runs/x/results.csv")).is_file()
     assert Path("runs/x/report.html").is_file() is not light

@@ -81,7 +81,7 @@ def test_expressions_beyond_any_use_are_one_sentence(text):
 
 
 def test_as_many_as_may_be_are_read():
-    study = study_of({"seeds": MOST, "estimators": ["random"], "protocols": ["roar"], "fractions": [0.5]})
+    study = study_of({"seeds": MOST, "estimators": ["random"], "metrics": ["roar"], "fractions": [0.5]})
     assert len(study.seeds) == MOST
     assert len(study_of({"estimators": [f"sg(grad, samples={i})" for i in range(1, 3001)]}).chains) == 3001
     inside = "sq(" * (DEEPEST - 1) + "grad" + ")" * (DEEPEST - 1)

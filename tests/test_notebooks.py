@@ -25,7 +25,7 @@ SMALLER = {
     "labels[:800]": "labels[:80]",
     "range(120)": "range(20)",
     '"limit": 300': '"limit": 40',
-    '"protocols": ["roar"]': '"protocols": ["roar:no-retrain"]',
+    '"metrics": ["roar"]': '"metrics": ["roar:no-retrain"]',
     'methods = ["grad", "ig", "grad_cam", "sg_sq(grad)"]': 'methods = ["grad", "sg_sq(grad)"]',
     'methods=["grad", "ig", "sg_sq(grad)"]': 'methods=["grad"]',
     'methods = ["contrast_gradient", "contrast_gradient(radius=2)", "grad", "ig"]': 'methods = ["contrast_gradient"]',

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from uproar.extend import _registries, declared_in
-from uproar.protocols import PROTOCOLS
 from uproar.study.sessions import run
 from uproar.study.spec import shipped_studies
 
@@ -17,7 +16,7 @@ SMALL = {
     "tasks": "planted(size=8, train=24, test=12)",
     "models": "cnn-small(width=2)",
     "estimators": ["random", "grad"],
-    "protocols": ["roar:no-retrain"],
+    "metrics": ["roar:no-retrain"],
     "fractions": [0.5],
     "seeds": 1,
     "recipe": {"epochs": 1},
@@ -29,12 +28,11 @@ PAGES = {
     ),
     "add-a-task": (["bars"], {"tasks": "bars(train=16, test=8)", "estimators": ["random", "oracle"]}),
     "extend": (
-        ["fill_decides", "mirror", "roar_grey", "speckled"],
+        ["fill_decides", "mirror", "speckled"],
         {
             "fill": "speckled(spread=0.2)",
-            "metrics": ["deletion(fill=mirror, steps=2)"],
             "audits": ["fill_decides"],
-            "protocols": ["roar", "roar_grey"],
+            "metrics": ["roar", "deletion(fill=mirror, steps=2)"],
             "estimators": ["random", "grad", "sobel"],
             "seeds": 2,
         },
@@ -52,7 +50,7 @@ def examples(page: str) -> str:
 def forget():
     """Takes out what a page declares: lists and cards of later tests are of the package alone."""
     yield
-    for entries in [*(registry._entries for registry in _registries()), PROTOCOLS]:
+    for entries in (registry._entries for registry in _registries()):
         for name in [name for names, _ in PAGES.values() for name in names]:
             entries.pop(name, None)
 

@@ -17,8 +17,8 @@ import uproar
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput
 from uproar.estimators import estimators, read_chain
-from uproar.extend import _registries, declared_in, load_plugin
-from uproar.protocols import PROTOCOLS, protocol_named
+from uproar.extend import declared_in, load_plugin
+from uproar.metrics.retraining import retraining_named
 from uproar.store import Store
 from uproar.study.graph import Failed, make, step
 from uproar.study.grid import settings_of
@@ -28,21 +28,11 @@ TINY = {
     "tasks": "planted(size=8, train=24, test=12)",
     "models": "cnn-small(width=2)",
     "estimators": ["random"],
-    "protocols": ["roar:no-retrain"],
+    "metrics": ["roar:no-retrain"],
     "fractions": [0.5],
     "seeds": 1,
     "recipe": {"epochs": 1},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _forget():
-    """Takes out the protocols that plug-ins of these tests declare: cards of later tests are of the package alone."""
-    before = set(PROTOCOLS)
-    yield
-    for name in set(PROTOCOLS) - before:
-        for entries in [*(registry._entries for registry in _registries()), PROTOCOLS]:
-            entries.pop(name, None)
 
 
 @pytest.fixture
@@ -85,7 +75,7 @@ EXITS = """
     ("changes", "reasons"),
     [
         (
-            {"estimators": ["random", "exits"], "metrics": "exits_too"},
+            {"estimators": ["random", "exits"], "metrics": ["roar:no-retrain", "exits_too"]},
             {"leaves.py, line 8: sys.exit(7) was called", "leaves.py, line 12: sys.exit() was called"},
         ),
         ({"fill": "exits_here"}, {"leaves.py, line 16: sys.exit('no colour') was called"}),
@@ -191,11 +181,6 @@ KINDS = """
     def kinds_metric(batch):
         return {"value": torch.full((len(batch.x),), VALUE)}
 
-    @extend.protocol(keeps=False)
-    def kinds_protocol(x, removed, filled):
-        "As roar, darker."
-        return filled * VALUE
-
     @extend.audit(title="Kinds", question="Is it declared?")
     def kinds_audit(evidence):
         return extend.Finding("holds", f"It is, with {VALUE}.")
@@ -213,12 +198,11 @@ def keys_of() -> dict[str, str]:
     prepared = read_chain("kinds_estimator")
     return {
         "model": setting(models="kinds_model").base_model(0).key,
-        "fill": setting(fill="kinds_fill").accuracy(random, protocol_named("roar"), 0.5, 0).key,
-        "protocol": plain.accuracy(random, protocol_named("kinds_protocol"), 0.5, 0).key,
+        "fill": setting(fill="kinds_fill").accuracy(random, retraining_named("roar"), 0.5, 0).key,
         "metric": plain.score(random, "kinds_metric", 0).key,
         "fill of a metric": plain.score(random, "deletion(fill=kinds_fill)", 0).key,
         **{name: plain.ranking(read_chain(name), 0, "test")[0].key for name in ESTIMATORS},
-        "state": plain.prepared(prepared, 0, (None,))[0][2].key,
+        "state": plain.prepared(prepared, 0)[0][2].key,
         "task": setting(tasks="kinds_task").data.task.fingerprint,
     }
 
@@ -236,7 +220,6 @@ def test_an_edited_helper_is_another_identity_of_everything_that_is_declared_wit
             "fill",
             "metric",
             "model",
-            "protocol",
             "task",
         ]
         return keys_of()
@@ -260,8 +243,7 @@ def test_a_study_with_an_edited_helper_runs_again_in_one_session_and_in_workers(
         "models": "kinds_model",
         "fill": "kinds_fill",
         "estimators": ["random", "kinds_filter(kinds_estimator)"],
-        "protocols": ["kinds_protocol"],
-        "metrics": "kinds_metric",
+        "metrics": ["roar:no-retrain", "kinds_metric"],
         "audits": "kinds_audit",
         "fractions": [0.5],
         "seeds": 1,
@@ -304,8 +286,6 @@ def test_kept_maps_depend_on_the_text_of_the_model(here, capsys):
     [
         ("@extend.fill()\ndef f(x, y, z): pass", "f: a fill takes x, removed, around and options after a *, not 'y'"),
         ("@extend.model()\ndef m(size): pass", "m: a model takes shape, classes, mean, std and options after a"),
-        ("@extend.protocol(keeps=True)\ndef p(x, gone): pass", "p: a protocol takes x, removed, filled, around and"),
-        ("@extend.protocol(keeps=True, name='roar')\ndef p(x, removed): pass", "would replace one of uproar's"),
         ("@extend.fill(name='mean')\ndef m(x, removed, around): pass", "would replace"),
     ],
 )
@@ -325,10 +305,6 @@ def test_a_plugin_that_returns_something_else_fails_with_a_sentence(here):
         def odd_fill(x, removed, around):
             return 0.5
 
-        @extend.protocol(keeps=False)
-        def odd_protocol(x, removed, filled):
-            return filled[:, :, 1:]
-
         @extend.task()
         def odd_task():
             return {}
@@ -340,13 +316,13 @@ def test_a_plugin_that_returns_something_else_fails_with_a_sentence(here):
     )
     for changes, reason in (
         ({"fill": "odd_fill"}, "The fill odd_fill returned float for images"),
-        ({"protocols": ["odd_protocol"]}, "The protocol odd_protocol returned"),
+        ({"metrics": ["odd_protocol"]}, "The metric odd_protocol returned"),
     ):
         results = run({**TINY, "plugins": file, **changes}, store=f"memory://{here.name}", jobs=1)
         assert results.cells["reason"].str.startswith(reason).any()
     for task, reason in (
         ("odd_task", "The task odd_task must return a uproar.Task, not dict."),
-        ("sad_task", "The task sad_task cannot be loaded: odd.py, line 18: KeyError: 'no data'"),
+        ("sad_task", "The task sad_task cannot be loaded: odd.py, line 14: KeyError: 'no data'"),
     ):
         with pytest.raises(BadInput, match=reason):
             run({**TINY, "plugins": file, "tasks": task}, store=f"memory://{here.name}", jobs=1)
@@ -454,7 +430,7 @@ def test_an_audit_in_a_plugin_is_asked_of_a_run_that_knew_nothing_of_it(here, ca
             raise KeyError("no answer")
         """,
     )
-    given = ["--task", TINY["tasks"], "--protocols", "roar:no-retrain", "--estimators", "random", "--seeds", "1"]
+    given = ["--task", TINY["tasks"], "--metrics", "roar:no-retrain", "--estimators", "random", "--seeds", "1"]
     assert _exit_code(["run", *given, "--fractions", "0.5", "--epochs", "1", "--jobs", "1", "--out", "r"]) == 0
     asked = ["audit", "r", "--plugin", "asked_later.py", "--jobs", "1", "--audits"]
     assert _exit_code([*asked, "asked_later,asked_in_vain"]) == 0

@@ -35,7 +35,7 @@ name = "digits"
 task = "planted(size=8, classes=3, train=48, test=16)"
 model = "cnn-small(width=2)"
 estimators = ["random", "grad"]
-protocols = ["roar:no-retrain", "evaluator"]
+metrics = ["roar:no-retrain", "evaluator"]
 fractions = [0.5]
 seeds = 2
 [recipe]

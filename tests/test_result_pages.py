@@ -67,12 +67,12 @@ def _cells(page: str, head: str) -> dict[str, list[str]]:
 
 def test_tables_of_values_are_those_of_the_files():
     accuracy = pd.read_csv(RESULTS / "hooker2019-laptop" / "results.csv")
-    means = accuracy.groupby(["estimator", "protocol", "fraction"])["accuracy"].mean()
+    means = accuracy.groupby(["estimator", "metric", "fraction"])["accuracy"].mean()
     rows = _cells((RESULTS / "hooker2019.md").read_text(encoding="utf-8"), "| accuracy | 10 % |")
     for name, cells in rows.items():
         estimator, _, kind = name.partition("`, ")
-        protocol = "roar" if kind == "ROAR" else "roar:mask"
-        here = [f"{means[estimator, protocol, t]:.3f}".lstrip("0") for t in (0.1, 0.5, 0.9, 0.99)]
+        metric = "roar" if kind == "ROAR" else "roar:mask"
+        here = [f"{means[estimator, metric, t]:.3f}".lstrip("0") for t in (0.1, 0.5, 0.9, 0.99)]
         assert cells == here, name
     assert len(rows) == 4
 

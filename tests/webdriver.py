@@ -1,4 +1,4 @@
-"""Chromium driven through chromedriver, by the W3C WebDriver protocol over HTTP: what no test needs a package for."""
+"""Chromium driven through chromedriver, by the W3C WebDriver metric over HTTP: what no test needs a package for."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Browser:
             raise AssertionError(json.load(error)["value"]["message"].splitlines()[0]) from None
 
     def command(self, name: str, **options: Any) -> Any:
-        """A command of the DevTools protocol."""
+        """A command of the DevTools metric."""
         return self._call("POST", "/goog/cdp/execute", {"cmd": name, "params": options})
 
     def resize(self, width: int, height: int = 900, dark: bool = False) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
-from uproar.cli.listings import tables_of
 from uproar.estimators.registry import COMMON_NAMES, estimators
 from uproar.expression import shown_value
 from uproar.metrics.changes import Unchanged
@@ -81,14 +80,20 @@ def metrics_page() -> str:
         "out. *Changed images* are those shown to the network per image of 224² pixels. τ is that of [the "
         "board](../board.md). [Variants](metric-variants.md) follow released code of others."
     )
-    plain = [entry for entry in builtin(metrics) if ":" not in entry.name]
+    plain = [entry for entry in metrics_of_maps() if ":" not in entry.name]
     return "\n\n".join([head, trained(":"), _cards(plain, subject_of, metric_card)])
+
+
+def metrics_of_maps() -> list[Entry]:
+    """The metrics that need no study."""
+    return [entry for entry in builtin(metrics) if entry.facts["kind"] == "maps"]
 
 
 def trained(without: str) -> str:
     """A table of metrics that train networks, of those whose names lack some text."""
-    (table,) = tables_of("protocols")
-    rows = [f"| `{name}` | {text} | {better} |" for name, text, better, *_ in table["rows"] if without not in name]
+    entries = [entry for entry in builtin(metrics) if entry.facts["kind"] != "maps" and without not in entry.name]
+    better = {True: "higher", False: "lower"}
+    rows = [f"| `{one.name}` | {one.summary} | {better[one.facts['higher_is_better']]} |" for one in entries]
     return "\n".join(
         ["## Metrics that train networks", "", "| metric | what it does | better is |", "|---|---|---|", *rows]
     )
@@ -100,7 +105,7 @@ def variants_page() -> str:
         "# Variants of metrics\n\nMetrics as the code released with papers computes them, and controls of metrics that "
         "train networks. What is not said is as in the [metric](metrics.md) before the colon."
     )
-    released = [entry for entry in builtin(metrics) if ":" in entry.name]
+    released = [entry for entry in metrics_of_maps() if ":" in entry.name]
     return "\n\n".join([head, trained("shifted"), _cards(released, subject_of, metric_card)])
 
 

@@ -210,7 +210,6 @@ STUDY: dict[str, Any] = {
     "sign": "none",
     "channels": "sum",
     "output": "softmax",
-    "checks": [],
     "metrics": [],
     "device": "cpu",
     "recipe": RECIPE,
@@ -230,10 +229,10 @@ def canonical(expression: str) -> str:
 
 
 def cells(run: Any) -> Iterator[tuple[str, str, float, int, dict[str, float]]]:
-    """The cells of a study: protocol, estimator, fraction, seed and their numbers."""
+    """The cells of a study: metric, estimator, fraction, seed and their numbers."""
     for row in run.cells.itertuples():
         known = {"accuracy": row.accuracy, "bits": row.bits, "images": row.images, "ties": row.ties}
-        yield row.protocol, row.estimator, row.fraction, row.seed, known
+        yield row.metric, row.estimator, row.fraction, row.seed, known
 
 
 def evaluator_losses(run: Any) -> Iterator[tuple[str, str, str, str, np.ndarray]]:
@@ -252,10 +251,10 @@ def shown_maps(run: Any) -> Iterator[tuple[str, str, np.ndarray]]:
 
 
 def shown_changes(run: Any) -> Iterator[tuple[str, str, str, float, np.ndarray]]:
-    """Changed images of the first replicate, as bytes: test image, protocol, estimator, fraction, pixels."""
+    """Changed images of the first replicate, as bytes: test image, metric, estimator, fraction, pixels."""
     for picture in run.pictures:
-        for (protocol, estimator, fraction), pixels in picture.changed.items():
-            yield picture.title.split(":")[0], protocol, estimator, fraction, pixels
+        for (metric, estimator, fraction), pixels in picture.changed.items():
+            yield picture.title.split(":")[0], metric, estimator, fraction, pixels
 
 
 def run_study(settings: Mapping[str, Any], store: str) -> Any:
@@ -449,13 +448,13 @@ def study_numbers(prefix: str, settings: Mapping[str, Any], chains: Mapping[str,
     numbers: Numbers = {}
     with tempfile.TemporaryDirectory() as store:
         run = run_study(settings, store)
-        for protocol, estimator, fraction, seed, known in cells(run):
-            place = f"{prefix}/{protocol}/{short.get(estimator, estimator)}/{fraction:g}/seed{seed}"
+        for metric, estimator, fraction, seed, known in cells(run):
+            place = f"{prefix}/{metric}/{short.get(estimator, estimator)}/{fraction:g}/seed{seed}"
             numbers |= {f"{place}/{name}": np.array(value, float) for name, value in known.items()}
         for image, estimator, values in shown_maps(run):
             numbers[f"{prefix}/maps/{short.get(estimator, estimator)}/{image}"] = values
-        for image, protocol, estimator, fraction, pixels in shown_changes(run):
-            place = f"{prefix}/changed/{protocol}/{short.get(estimator, estimator)}/{fraction:g}"
+        for image, metric, estimator, fraction, pixels in shown_changes(run):
+            place = f"{prefix}/changed/{metric}/{short.get(estimator, estimator)}/{fraction:g}"
             numbers[f"{place}/{image}"] = pixels
         for fraction in settings["fractions"]:  # what there is already is read
             alone = run_study({**settings, "fractions": [fraction], "evaluator_fractions": [fraction]}, store)
@@ -476,7 +475,7 @@ def digits_study() -> Numbers:
         "name": "reference",
         "tasks": ["digits(test=0.2)"],
         "estimators": list(chains.values()),
-        "protocols": ["roar", "kar", "roar:no-retrain", "kar:no-retrain", "evaluator", "evaluator:model"],
+        "metrics": ["roar", "kar", "roar:no-retrain", "kar:no-retrain", "evaluator", "evaluator:model"],
         "fractions": [0.3, 0.7],
         "evaluator_fractions": [0.3, 0.7],
         "fill": "mean",
@@ -494,7 +493,7 @@ def planted_study() -> Numbers:
         "name": "planted",
         "tasks": ["planted-fixed(classes=4, size=16, channels=1, train=512, test=100, noise=0.5, seed=0)"],
         "estimators": list(chains.values()),
-        "protocols": ["evaluator", "evaluator:model"],
+        "metrics": ["evaluator", "evaluator:model"],
         "fractions": [0.15],
         "evaluator_fractions": [0.15],
         "fill": "linear(noise=0.01)",

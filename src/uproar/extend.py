@@ -7,7 +7,6 @@
     @extend.task()                                  (*, options) -> uproar.Task
     @extend.fill()                                  (x, removed, around) -> images
     @extend.model()                                 (shape, classes, mean, std) -> torch.nn.Module
-    @extend.protocol(keeps=False)                   (x, removed, filled) -> images
     @extend.audit(title=..., question=...)          (evidence) -> Finding
     @extend.recipe()                                () -> settings of a training
 
@@ -31,8 +30,6 @@ from uproar.lazy import lazy_names
 from uproar.metrics.registry import metric, metrics
 from uproar.models.registry import models
 from uproar.plugins import load_file
-from uproar.protocols.catalogue import protocol, protocols, redeclare
-from uproar.protocols.protocol import Masks
 from uproar.registry import Registry, load_later
 from uproar.removal.fill import fills
 from uproar.training.recipe import recipe, recipes
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Finding",
-    "Masks",
     "audit",
     "direct",
     "ensemble",
@@ -53,7 +49,6 @@ __all__ = [
     "metric",
     "model",
     "postprocess",
-    "protocol",
     "recipe",
     "task",
     "transform",
@@ -129,15 +124,14 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
     register_file(module)
     own = module.__name__
     declared = {registry.kind: [entry.name for entry in registry.redeclare(own)] for registry in _registries()}
-    redeclare(declared["protocol"])
     if not any(declared.values()):
         raise BadInput(
             f"{Path(path).name} declares nothing: write a function (model, x, target) that returns one map per image, "
-            "or declare an estimator, metric, task, fill, model, protocol, audit or recipe (from uproar import extend)."
+            "or declare an estimator, metric, task, fill, model, audit or recipe (from uproar import extend)."
         )
     return declared
 
 
 def _registries() -> list[Registry]:
     audits = sys.modules.get("uproar.audits.registry")  # loaded by who declares one
-    return [estimators, metrics, tasks, fills, models, protocols, recipes, *([audits.audits] if audits else [])]
+    return [estimators, metrics, tasks, fills, models, recipes, *([audits.audits] if audits else [])]

@@ -14,14 +14,14 @@ from uproar.audits import registry
 from uproar.errors import NotApplicable
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
-from uproar.protocols import protocol_named
+from uproar.metrics.retraining import retraining_named
 from uproar.results.study import Results
 
 from ..roles import ROLES
 
 
 class Handmade(registry.StudyEvidence):
-    """A part whose numbers are given: responses by (metric, estimator, seed), accuracies by (protocol, estimator)."""
+    """A part whose numbers are given: responses by (metric, estimator, seed), accuracies by (metric, estimator)."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Handmade(registry.StudyEvidence):
         self.study = SimpleNamespace(
             metric_names=list(dict.fromkeys(key[0] for key in self._responses)),
             seeds=self._seeds,
-            protocols=tuple(dict.fromkeys(key[0] for key in self._accuracies)),
-            protocol_list=[protocol_named(p) for p in dict.fromkeys(k[0] for k in self._accuracies)],
+            metrics=tuple(dict.fromkeys(key[0] for key in self._accuracies)),
+            retrainings=[retraining_named(p) for p in dict.fromkeys(k[0] for k in self._accuracies)],
             **study,
         )
 
@@ -54,19 +54,18 @@ class Handmade(registry.StudyEvidence):
 
     @functools.cached_property
     def view(self):
-        known = {p.name: p for p in self.study.protocol_list}
-        return Results({}, self.cells, pd.DataFrame(), known, roles=ROLES).view("made up", "by hand")
+        return Results({}, self.cells, pd.DataFrame(), roles=ROLES).view("made up", "by hand")
 
     @functools.cached_property
     def cells(self):
         where = {"task": "made up", "model": "by hand", "status": "done"}
         rows = [
-            {**where, "protocol": p, "estimator": e, "fraction": t, "seed": s, "accuracy": a, "images": 100}
+            {**where, "metric": p, "estimator": e, "fraction": t, "seed": s, "accuracy": a, "images": 100}
             for (p, e), curve in self._accuracies.items()
             for t, values in curve.items()
             for s, a in enumerate(values)
         ]
-        return pd.DataFrame(rows, columns=[*where, "protocol", "estimator", "fraction", "seed", "accuracy", "images"])
+        return pd.DataFrame(rows, columns=[*where, "metric", "estimator", "fraction", "seed", "accuracy", "images"])
 
     @functools.cached_property
     def scores(self):
@@ -82,10 +81,10 @@ class Handmade(registry.StudyEvidence):
         ]
         return pd.DataFrame(rows, columns=["metric", "estimator", "seed", "value", "higher_is_better"])
 
-    def accuracy(self, protocol, estimator):
-        return pd.DataFrame(self._accuracies[protocol, estimator])
+    def accuracy(self, metric, estimator):
+        return pd.DataFrame(self._accuracies[metric, estimator])
 
-    def answers(self, protocol, estimator, fraction, seed):
+    def answers(self, metric, estimator, fraction, seed):
         raise NotApplicable("no answers were made up")
 
     def responses(self, metric, estimator, seed):

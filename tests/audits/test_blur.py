@@ -14,7 +14,7 @@ from uproar.study.audit import audit_requests
 
 STUDY = {
     "estimators": ["block_random"],
-    "protocols": ["roar"],
+    "metrics": ["roar"],
     "fractions": [0.9],
     "seeds": 3,
     "recipe": {"epochs": 6},
@@ -46,13 +46,13 @@ def test_differences_are_those_of_the_cells_for_roar_and_for_road(tmp_path):
     small = {
         "tasks": "planted(size=8, classes=2, train=40, test=20)",
         "estimators": ["sobel", "gaussian(sobel)"],
-        "protocols": ["roar"],
+        "metrics": ["roar"],
         "fractions": [0.3, 0.7],
         "seeds": 2,
         "recipe": {"epochs": 1},
         "audits": ["blur"],
     }
-    run = uproar.run({**small, "metrics": ["road"]}, store=tmp_path, jobs=1)
+    run = uproar.run({**small, "metrics": ["roar", "road"]}, store=tmp_path, jobs=1)
     (actual,) = run.findings
     roar, road = (plot.data.set_index(["estimator", "filter at share"])["difference"] for plot in actual.plots)
     cells = run.cells.groupby(["estimator", "fraction"])["accuracy"].mean()
@@ -124,7 +124,7 @@ def test_what_cannot_be_filtered_is_refused_with_the_way_out(tmp_path):
     small = {
         "tasks": "planted(size=8, classes=3, train=30, test=10)",
         "estimators": ["gaussian(grad)", "sobel"],
-        "protocols": ["roar"],
+        "metrics": ["roar"],
         "fractions": [0.5],
         "seeds": 1,
         "recipe": {"epochs": 1},

@@ -16,7 +16,7 @@ SMALL = {
     "tasks": "planted(size=8, classes=3, train=60, test=30)",
     "models": "cnn-small",
     "estimators": ["grad"],
-    "protocols": ["roar"],
+    "metrics": ["roar"],
     "fractions": [0.3, 0.7],
     "seeds": 2,
     "recipe": {"epochs": 2},
@@ -80,7 +80,7 @@ def test_without_names_nothing_is_trained_and_a_warning_names_what_would_be(tmp_
 
 def test_equal_studies_of_two_audits_are_run_once(declared):
     def same(study):
-        return {"twins": study.with_changes(estimators=("random", "block_random"), protocols=("roar",))}
+        return {"twins": study.with_changes(estimators=("random", "block_random"), metrics=("roar",))}
 
     for name in ("first", "second"):
         function = lambda evidence: Finding("holds", "Fine.")  # noqa: E731
@@ -114,7 +114,7 @@ def test_the_command_says_the_cost_first_and_adds_the_answer_to_the_run(tmp_path
     study = tmp_path / "small.toml"
     study.write_text(
         'task = "planted(size=8, classes=3, train=60, test=30)"\nestimators = ["grad"]\n'
-        'protocols = ["roar"]\nfractions = [0.5]\nseeds = 2\nrecipe = { epochs = 1 }\n'
+        'metrics = ["roar"]\nfractions = [0.5]\nseeds = 2\nrecipe = { epochs = 1 }\n'
     )
     folder = tmp_path / "out"
     for command in (

@@ -65,7 +65,7 @@ BRIGHT = {
     "name": "bright",
     "task": "planted(size=8, classes=3, train=240, test=90, noise=0)",
     "fractions": [0.14],
-    "protocols": ["roar", "kar"],
+    "metrics": ["roar", "kar"],
     "seeds": 3,
     "recipe": {"epochs": 6, "batch": 32},
     "audits": ["leakage"],
@@ -82,7 +82,7 @@ def test_the_best_possible_explanation_is_found_to_leak(store):
     run = uproar.run({**BRIGHT, "estimators": ["random", "oracle"]}, store=store, jobs=1)
     (leak,) = run.findings
     assert leak.state == "misleads", leak.sentence
-    assert [(m.protocol, m.estimator, m.text) for m in leak.marks] == [
+    assert [(m.metric, m.estimator, m.text) for m in leak.marks] == [
         ("roar", "oracle", "leaks"),
         ("kar", "oracle", "leaks"),
     ]

@@ -57,7 +57,7 @@ def test_a_metric_that_likes_what_others_dislike_is_named_and_marks_the_verdicts
     assert finding.state == "misleads"
     assert "2 of 3 pairs of metrics order the estimators of an image in opposite ways" in finding.sentence
     assert "4 of 4 estimators are better than random by one and worse by another" in finding.sentence
-    assert {(m.protocol, m.estimator, m.text) for m in finding.marks} == {
+    assert {(m.metric, m.estimator, m.text) for m in finding.marks} == {
         ("roar", chain, "contradicted by road") for chain in "abcd"
     }
     assert "worse than random" in finding.marks[0].why
@@ -157,11 +157,10 @@ def test_it_runs_on_a_small_study(tmp_path):
             "name": "small",
             "tasks": "planted(size=8, classes=3, train=60, test=30)",
             "estimators": ["grad", "ig", "sobel"],
-            "protocols": ["roar:no-retrain"],
+            "metrics": ["roar:no-retrain", "insertion(steps=4)"],
             "fractions": [0.3, 0.7],
             "seeds": 2,
             "recipe": {"epochs": 2},
-            "metrics": ["insertion(steps=4)"],
             "audits": ['reliability(metrics=["deletion(steps=4)", average_drop], replicates=2)'],
         },
         store=tmp_path,

@@ -16,7 +16,7 @@ from uproar.estimators.registry import estimator, estimators
 
 STUDY = {
     "tasks": "planted(size=8, classes=3, train=60, test=30)",
-    "protocols": ["roar"],
+    "metrics": ["roar"],
     "fractions": [0.5],
     "seeds": 2,
     "recipe": {"epochs": 3},

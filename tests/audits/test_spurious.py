@@ -14,7 +14,7 @@ from uproar.study.audit import audit_requests
 
 STUDY = {
     "estimators": ["grad"],
-    "protocols": ["roar"],
+    "metrics": ["roar"],
     "fractions": [0.5],
     "seeds": 2,
     "recipe": {"epochs": 8},
@@ -70,7 +70,7 @@ def test_train_only_is_the_network_of_roar_tested_on_whole_images(tmp_path):
         "tasks": "planted(size=8, classes=2, train=40, test=20)",
         "estimators": ["sobel"],
         "fractions": [0.0, 0.5],
-        "protocols": ["roar", "roar:train-only"],
+        "metrics": ["roar", "roar:train-only"],
         "seeds": 1,
         "recipe": {"epochs": 1},
     }
@@ -83,10 +83,10 @@ def test_train_only_is_the_network_of_roar_tested_on_whole_images(tmp_path):
     read = study_of(study)
     (setting,) = settings_of(read)
     cells = [cell for cell in accuracies_of(read, setting) if cell.estimator == "sobel"]
-    assert [cell.metric for cell in cells] == study["protocols"]
+    assert [cell.metric for cell in cells] == study["metrics"]
     assert len({cell.result for cell in cells}) == 1, "one network, tested twice"
     changes = Changes(setting.data, Removal("roar:train-only"), Fill("mean"), "pixel", 0.5, 0)
     (own, whole), test = changes.tests, setting.data.task.test
     assert (own.of, whole.of) == ("own", "none")
     assert torch.equal(changes.images(whole, (), test), test.read(slice(None)))
-    assert "roar:train-only" not in set(run.verdicts.get("protocol", ()))
+    assert "roar:train-only" not in set(run.verdicts.get("metric", ()))

@@ -93,7 +93,7 @@ def test_a_study_is_judged_by_its_own_answers(tmp_path):
     study = {
         "tasks": "planted(size=8, classes=2, train=40, test=20)",
         "estimators": ["sobel", "centre"],
-        "protocols": ["roar"],
+        "metrics": ["roar"],
         "fractions": [0.3, 0.7],
         "seeds": 2,
         "recipe": {"epochs": 1},
@@ -115,7 +115,7 @@ def test_a_cue_that_shows_with_one_fill_only_turns_round_and_honest_rankings_do_
     """Black holes in a black border tell nothing, noisy ones give the class away."""
     study = {
         "tasks": "framed(border=0.0)",
-        "protocols": ["roar"],
+        "metrics": ["roar"],
         "fractions": [0.3],
         "seeds": 5,
         "fill": "zero",
@@ -144,7 +144,7 @@ def test_too_little_to_rank_is_refused_with_the_way_out(change, reason, tmp_path
     study = {
         "tasks": "planted(size=8, classes=2, train=30, test=20)",
         "estimators": ["sobel", "centre"],
-        "protocols": ["roar"],
+        "metrics": ["roar"],
         "fractions": [0.5],
         "seeds": 2,
         "recipe": {"epochs": 1},

@@ -15,7 +15,7 @@ from uproar.cli.app import _exit_code
 TASK, MODEL = "planted(size=8, classes=3, train=24, test=12)", "cnn-small(width=2)"
 NETWORK = ["--task", TASK, "--model", MODEL]
 STUDY = [
-    *(*NETWORK, "--estimators", "random,grad,sobel", "--protocols", "roar", "--metrics", "deletion"),
+    *(*NETWORK, "--estimators", "random,grad,sobel", "--metrics", "roar", "--metrics", "deletion"),
     *("--fractions", "0.5", "--seeds", "2", "--epochs", "1", "--jobs", "1"),
 ]
 

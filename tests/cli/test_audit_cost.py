@@ -27,7 +27,6 @@ def given(tmp_path, monkeypatch):
         "models": MODEL,
         "weights": "net.safetensors",
         "estimators": ["random", "grad"],
-        "protocols": [],
         "metrics": ["deletion(steps=4)"],
         "fractions": [0.3, 0.6],
         "seeds": 2,
@@ -57,7 +56,7 @@ def test_networks_are_retrained_only_where_that_was_asked_for(given, monkeypatch
         "net.safetensors",
         "--estimators",
         "random,grad",
-        "--protocols",
+        "--metrics",
         "roar:no-retrain",
         "--fractions",
         "0.3,0.6",
@@ -77,7 +76,7 @@ def test_networks_are_retrained_only_where_that_was_asked_for(given, monkeypatch
 
 def test_the_same_run_after_an_audit_keeps_it_on_the_page_and_another_study_says_that_it_does_not(given, capsys):
     options = ["--task", TASK, "--model", MODEL, "--weights", "net.safetensors", "--estimators", "random,grad"]
-    options += ["--protocols", "roar:no-retrain", "--fractions", "0.5", "--seeds", "1", "--jobs", "1", "--out", "r"]
+    options += ["--metrics", "roar:no-retrain", "--fractions", "0.5", "--seeds", "1", "--jobs", "1", "--out", "r"]
     assert _exit_code(["run", *options]) == 0
     assert _exit_code(["audit", "r", "--audits", "sanity", "--jobs", "1"]) == 0
     capsys.readouterr()

@@ -49,7 +49,7 @@ def test_run_writes_the_report_the_tables_and_how_it_was_run(tiny_run, here, cap
 def test_a_study_in_a_file_becomes_a_page_of_results(here, capsys):
     (here / "mine.toml").write_text(
         f'# Mine, small.\n\ntask = "{TASK}"\nmodel = "{MODEL}"\nestimators = ["random", "grad"]\n'
-        'protocols = ["roar"]\nfractions = [0.5]\nseeds = 2\nclaims = ["hooker2019"]\n\n[recipe]\nepochs = 1\n'
+        'metrics = ["roar"]\nfractions = [0.5]\nseeds = 2\nclaims = ["hooker2019"]\n\n[recipe]\nepochs = 1\n'
     )
     assert _exit_code(["run", "mine.toml", "--jobs", "1"]) == 0
     assert _exit_code(["report", "runs/mine", "--markdown", "kept"]) == 0
@@ -123,7 +123,7 @@ def test_a_run_whose_store_is_gone_is_not_reported_as_empty(here, capsys):
 
 def test_a_dry_run_says_what_would_run_and_leaves_nothing(here, capsys):
     (here / "s.toml").write_text(
-        'task = "planted(size=8, train=60, test=30)"\nseeds = 2\nestimators = ["grad"]\nprotocols = ["roar"]\n'
+        'task = "planted(size=8, train=60, test=30)"\nseeds = 2\nestimators = ["grad"]\nmetrics = ["roar"]\n'
     )
     assert _exit_code(["run", "s.toml", "--jobs", "1", "--dry-run"]) == 0
     shown = capsys.readouterr().out

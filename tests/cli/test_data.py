@@ -64,7 +64,7 @@ def test_worker_processes_find_the_data_and_its_place_is_no_part_of_a_result(her
             "fractions": 0.5,
             "seeds": 1,
             "recipe": {"epochs": 1},
-            "protocols": "roar",
+            "metrics": "roar",
         }
     )
     use_root("sets")

@@ -38,7 +38,7 @@ STUDY = """
 task = "planted(size=8, classes=3, train=60, test=30)"
 model = "cnn-small(width=4)"
 estimators = ["random", "grad"]
-protocols = ["roar"]
+metrics = ["roar"]
 fractions = [0.5]
 seeds = 2
 claims = ["hooker2019"]

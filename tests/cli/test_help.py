@@ -67,7 +67,6 @@ def test_the_defaults_that_help_shows_are_those_of_the_study_without_a_file():
     held = {
         "task": study.tasks,
         "model": study.models,
-        "metrics": study.metrics or ("none",),
         "audits": study.audits or ("none",),
         "fractions": study.fractions,
         "seeds": (len(study.seeds),),

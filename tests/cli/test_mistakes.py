@@ -27,7 +27,7 @@ OF_STUDIES = [
     ("--model", "cnn-small(depth=3)", "cnn-small takes no option 'depth'; it takes width"),
     ("--estimators", "nonsense", "No estimator is called 'nonsense'"),
     ("--estimators", "grad,grad", "The estimator grad is listed twice"),
-    ("--protocols", "nonsense", "No protocol is called 'nonsense'"),
+    ("--metrics", "nonsense", "No metric is called 'nonsense'"),
     ("--metrics", "nonsense", "No metric is called 'nonsense'"),
     ("--audits", "nonsense", "No audit is called 'nonsense'"),
     ("--fractions", "x", "--fractions takes numbers such as"),

@@ -17,7 +17,7 @@ def test_a_new_study_is_valid_and_a_file_that_is_there_is_left_alone(here, capsy
     assert _exit_code(["new", "study"]) == 0
     text = (here / "study.toml").read_text()
     assert "uproar run study.toml" in text
-    assert study_of(here / "study.toml").protocols == ("evaluator", "roar", "kar")
+    assert study_of(here / "study.toml").metrics[:4] == ("evaluator", "evaluator:model", "roar", "kar")
     assert _exit_code(["new", "study"]) == 2
     assert "study.toml is there already" in capsys.readouterr().err
     assert (here / "study.toml").read_text() == text

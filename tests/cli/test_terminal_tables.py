@@ -13,7 +13,6 @@ from uproar.cli.ls import Kind, ls
 from uproar.cli.options import LISTINGS
 from uproar.cli.results import print_findings, print_metric_tables, print_verdicts
 from uproar.cli.screen import print_table, styled
-from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
 
 LONG = "gaussian(sg_sq(integrated_gradients, samples=20, noise=0.15), sigma=2.5)"
@@ -59,7 +58,7 @@ def scores() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize("kind", ["protocols", "metrics", "claims", "studies"])
+@pytest.mark.parametrize("kind", ["metrics", "claims", "studies"])
 def test_names_that_are_listed_are_never_broken(kind, monkeypatch):
     """They are copied into commands."""
     console = terminal_of(monkeypatch, 80)
@@ -87,7 +86,7 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
         {
             "task": "digits",
             "model": "cnn-small",
-            "protocol": "roar",
+            "metric": "roar",
             "estimator": ["grad", LONG],
             "advantage": [-0.2361, 0.1234],
             "low": [-0.31, 0.1],
@@ -104,9 +103,9 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
             "note": ["", "the spread of random is 0"],
         }
     )
-    trust = pd.DataFrame(columns=["task", "model", "protocol", "estimator", "trust", "why"])
+    trust = pd.DataFrame(columns=["task", "model", "metric", "estimator", "trust", "why"])
     console = terminal_of(monkeypatch, width)
-    results = {"verdicts": verdicts, "trust": trust, "protocols": PROTOCOLS, "score_names": {}}
+    results = {"verdicts": verdicts, "trust": trust, "score_names": {}}
     print_verdicts(type("Results", (), results))
     shown = console.file.getvalue()
     assert {"-23.6", "-31.0…-11.0", "0.032", "+12.3", "+10.0…+15.0", "<0.001"} <= words(shown)

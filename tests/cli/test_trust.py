@@ -36,7 +36,7 @@ def here(tmp_path, monkeypatch):
 def record(folder: Path, **study) -> None:
     """A run folder as it would come from somebody else."""
     content = {
-        "study": {"tasks": [TASK], "estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], **study},
+        "study": {"tasks": [TASK], "estimators": ["random"], "metrics": ["roar"], "fractions": [0.5], **study},
         "store": str(folder / "store"),
         "facts": {},
     }

@@ -408,7 +408,7 @@ def test_a_study_goes_on_without_the_task_that_has_a_truncated_photo(here):
             "fractions": 0.5,
             "seeds": 1,
             "recipe": {"epochs": 1},
-            "protocols": "roar",
+            "metrics": "roar",
         }
     )
     run = uproar.run(study, store=here / "store", jobs=1)

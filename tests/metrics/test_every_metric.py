@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tools.cards import builtin, metric_card
+from tools.cards import metric_card, metrics_of_maps
 
 from tests.metrics.known_case import case, gradient_map, measured, oracle_of, random_map
 from tests.metrics.looking import batch_of, part, value
@@ -50,7 +50,7 @@ def base():
 
 
 def test_every_declaration_is_complete_and_its_range_makes_sense():
-    for entry in builtin(metrics):
+    for entry in metrics_of_maps():
         facts = entry.facts
         assert entry.summary.endswith("."), entry.name
         assert facts["chance"] and facts["formula"] and facts["biases"] and facts["paper"], entry.name
@@ -119,10 +119,10 @@ def test_cards_are_of_the_package_alone(registry):
         """Nothing."""
 
     assert "of_a_plugin" in metrics
-    assert "of_a_plugin" not in [entry.name for entry in builtin(metrics)]
+    assert "of_a_plugin" not in [entry.name for entry in metrics_of_maps()]
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in builtin(metrics)])
+@pytest.mark.parametrize("name", [entry.name for entry in metrics_of_maps()])
 def test_every_metric_keeps_its_range_its_inputs_and_its_values_in_any_batch(name, base):
     entry, weights = metrics[name], copy.deepcopy(base.model.state_dict())
     call = Call(name, (), tuple((option, few) for option, few in FEW.items() if option in entry.bind()))

@@ -1,4 +1,4 @@
-"""Results made by hand, for claims: accuracies by protocol, values by image, findings of audits."""
+"""Results made by hand, for claims: accuracies by metric, values by image, findings of audits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
-from uproar.protocols import PROTOCOLS
+from uproar.metrics.retraining import RETRAININGS
 from uproar.results.finding import Finding
 from uproar.results.scores import Scores
 from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
@@ -24,11 +24,11 @@ Curves = Mapping[str, Mapping[str, Mapping[float, float]]]
 
 
 def accuracies(curves: Curves, noise: float, seeds: int = 4, plain: float = 0.9) -> pd.DataFrame:
-    """Cells: `curves[protocol][estimator][fraction]` is the mean accuracy, with noise of its own in every replicate."""
+    """Cells: `curves[metric][estimator][fraction]` is the mean accuracy, with noise of its own in every replicate."""
     draws = np.random.default_rng(0)
     rows = []
-    for protocol, by_name in curves.items():
-        start = 1.0 if PROTOCOLS[protocol].higher_is_better else 0.0
+    for metric, by_name in curves.items():
+        start = 1.0 if RETRAININGS[metric].higher_is_better else 0.0
         for name, curve in by_name.items():
             for seed, (t, level) in itertools.product(range(seeds), {start: plain, **curve}.items()):
                 value = level if t == start else level + noise * draws.normal()
@@ -37,7 +37,7 @@ def accuracies(curves: Curves, noise: float, seeds: int = 4, plain: float = 0.9)
                         "task": TASK,
                         "model": MODEL,
                         "estimator": name,
-                        "protocol": protocol,
+                        "metric": metric,
                         "fraction": t,
                         "seed": seed,
                         "status": "done",
@@ -89,7 +89,6 @@ def results(cells: pd.DataFrame | None = None, findings: tuple[Finding, ...] = (
         study={"name": "made by hand"},
         cells=pd.DataFrame(columns=list(COLUMNS)) if cells is None else cells,
         costs=pd.DataFrame(columns=["task", "model", "estimator"]),
-        protocols=PROTOCOLS,
         roles=ROLES,
         provenance={"classes": {TASK: 10}},
         findings=findings,

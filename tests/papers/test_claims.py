@@ -201,7 +201,7 @@ def test_the_controlled_claims_look_at_decoupled_roar_alone():
     """A leak that hides the ranking under ROAR does not change what decoupled ROAR says."""
     given = hooker(PUBLISHED)
     cells = given.cells.copy()
-    leaky = (cells["protocol"] == "roar") & cells["estimator"].str.contains(r"sg_sq|var") & (cells["fraction"] > 0)
+    leaky = (cells["metric"] == "roar") & cells["estimator"].str.contains(r"sg_sq|var") & (cells["fraction"] > 0)
     cells.loc[leaky, "accuracy"] += 0.55
     states = outcomes(results(cells), "hooker2019")
     assert states["sg-sq"] == states["var"] == FAILS
@@ -224,7 +224,7 @@ def test_the_numbers_are_those_of_the_curves():
 def test_the_training_that_all_estimators_share_says_nothing_of_how_far_they_differ():
     """A run of which only the plain trainings are finished: their range is 0 everywhere, which decides nothing."""
     given = hooker(PUBLISHED)
-    plain = given.cells[(given.cells["fraction"] == given.cells["protocol"].map({"roar": 0.0, "kar": 1.0}))]
+    plain = given.cells[(given.cells["fraction"] == given.cells["metric"].map({"roar": 0.0, "kar": 1.0}))]
     assert len(plain)
     kar = judge(replace(given, cells=plain), ["hooker2019:kar"])[0]
     assert kar.outcome == UNASKED and kar.reason.startswith("no fraction of roar is finished")
@@ -234,7 +234,7 @@ def test_kar_and_roar_are_each_taken_where_they_separate_most():
     """A separation at 99 % counts, although the paper had no such fraction."""
     given = hooker({n: 0.83 if n.startswith("sg_sq") else v for n, v in PUBLISHED.items()}, noise=0.001, kar=0.02)
     cells = given.cells.copy()
-    late = (cells["protocol"] == "roar") & (cells["fraction"] == 0.99) & (cells["estimator"] == "ig")
+    late = (cells["metric"] == "roar") & (cells["fraction"] == 0.99) & (cells["estimator"] == "ig")
     assert outcomes(results(cells), "hooker2019")["kar"] == FAILS
     cells.loc[late, "accuracy"] = 0.55 - 0.3 - 0.001 * cells.loc[late, "seed"]
     (one,) = judge(results(cells), ["hooker2019:kar"])

@@ -59,7 +59,7 @@ def test_random_alone_is_removed_further():
             "fractions": [0.5],
             "random_fractions": 0.9,
             "seeds": 1,
-            "protocols": ["roar", "kar"],
+            "metrics": ["roar", "kar"],
         }
     )
     (setting,) = settings_of(study)
@@ -89,7 +89,7 @@ def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypa
         "100",
         "--epochs",
         "1",
-        "--protocols",
+        "--metrics",
         "roar,kar",
         "--jobs",
         "1",

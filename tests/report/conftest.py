@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.protocols import PROTOCOLS
 from uproar.results.study import COLUMNS, Picture, Results
 
 from ..roles import ROLES
@@ -24,29 +23,29 @@ def cells(
     task: str = "digits",
     model: str = "cnn",
 ) -> list[dict]:
-    """Rows of flat curves: `levels[protocol][estimator]` is the mean accuracy at every own fraction.
+    """Rows of flat curves: `levels[metric][estimator]` is the mean accuracy at every own fraction.
 
     The noise of a cell sums to zero over five seeds and differs between estimators, so that means are
     exact and a residual variance exists. Plain training reaches 0.95 throughout.
     """
     rows = []
-    for protocol, by_name in levels.items():
-        plain = 1.0 if DIRECTIONS[protocol] else 0.0
+    for metric, by_name in levels.items():
+        plain = 1.0 if DIRECTIONS[metric] else 0.0
         for place, (estimator, level) in enumerate(by_name.items()):
             for seed in range(seeds):
                 wave = noise * ((seed + place) % 5 - 2)
                 for fraction in (plain, *FRACTIONS):
                     value = 0.95 if fraction == plain else level + wave
-                    rows.append(row(task, model, estimator, protocol, fraction, seed, value))
+                    rows.append(row(task, model, estimator, metric, fraction, seed, value))
     return rows
 
 
-def row(task, model, estimator, protocol, fraction, seed, accuracy, **changes) -> dict:
+def row(task, model, estimator, metric, fraction, seed, accuracy, **changes) -> dict:
     return {
         "task": task,
         "model": model,
         "estimator": estimator,
-        "protocol": protocol,
+        "metric": metric,
         "fraction": fraction,
         "seed": seed,
         "status": "done",
@@ -73,20 +72,19 @@ def results_of(rows: list[dict], **changes) -> Results:
         "study": {"name": "made by hand", "weights": None, "recipe": {"epochs": 2}},
         "cells": table,
         "costs": costs,
-        "protocols": PROTOCOLS,
         "roles": ROLES,
         "provenance": {"versions": {"uproar": "0.1.0"}, "python": "3.11.7"},
     }
     return Results(**{**settings, **changes})
 
 
-def picture(estimators, fractions=FRACTIONS, protocols=("roar", "kar"), size=(4, 4), **names) -> Picture:
+def picture(estimators, fractions=FRACTIONS, metrics=("roar", "kar"), size=(4, 4), **names) -> Picture:
     """A grey ramp; the changed image of estimator i at fraction t is filled with one known value."""
     image = np.arange(size[0] * size[1], dtype=np.uint8).reshape(size) * (255 // (size[0] * size[1]))
     maps = {e: np.full(size, 1.0 if i % 2 else -1.0) for i, e in enumerate(estimators)}
     changed = {
         (p, e, t): np.full(size, 10 * i + int(10 * t), dtype=np.uint8)
-        for p in protocols
+        for p in metrics
         for i, e in enumerate(estimators)
         for t in fractions
     }
@@ -116,7 +114,7 @@ def make_picture() -> Callable[..., Picture]:
 
 @pytest.fixture
 def plain_case() -> Results:
-    """grad is better than random under both protocols, ig cannot be told apart, sobel is worse."""
+    """grad is better than random under both metrics, ig cannot be told apart, sobel is worse."""
     levels = {"random": 0.80, "grad": 0.60, "ig": 0.80, "sobel": 0.90}
     kept = {"random": 0.50, "grad": 0.70, "ig": 0.50, "sobel": 0.40}
     asked = {"random": 0.60, "grad": 0.20, "ig": 0.30, "sobel": 0.55}

@@ -81,7 +81,7 @@ def test_changes_are_magenta_with_a_minus_and_cyan_with_a_plus():
 def audited(plain_case):
     results = plain_case
     task, model = results.cells["task"].iloc[0], results.cells["model"].iloc[0]
-    known = results.verdicts.query("protocol == 'roar'")["estimator"].iloc[0]
+    known = results.verdicts.query("metric == 'roar'")["estimator"].iloc[0]
     finding = Finding(
         "misleads",
         "Masks alone reach 97 ± 1 %.",
@@ -120,8 +120,8 @@ def test_the_page_shows_the_finding_and_the_verdict_table_its_mark(audited, tmp_
     for kind in ("lines", "scatter", "bars", "heatmap"):
         assert (tmp_path / f"figures/audit-leakage-{kind}.svg").stat().st_size > 1000
     trust = pd.read_csv(tmp_path / "trust.csv")
-    assert trust.query("protocol == 'roar' and estimator == @known")["trust"].tolist() == ["leaks"]
-    assert set(trust.query("protocol != 'roar'")["trust"]) == {"holds"}
+    assert trust.query("metric == 'roar' and estimator == @known")["trust"].tolist() == ["leaks"]
+    assert set(trust.query("metric != 'roar'")["trust"]) == {"holds"}
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "audits/leakage-numbers.csv"), FRAME)
     assert pd.read_csv(tmp_path / "audits.csv")["state"].tolist() == ["misleads", "skipped"]
 

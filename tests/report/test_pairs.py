@@ -18,7 +18,7 @@ def leaders(results, measure):
     return {(r.better, r.worse) for r in own.itertuples() if r.verdict == f"{r.better} better"}
 
 
-def test_every_method_is_compared_with_every_baseline_and_method_under_every_protocol(plain_case):
+def test_every_method_is_compared_with_every_baseline_and_method_under_every_metric(plain_case):
     frame = plain_case.comparisons
     for measure in ("roar", "kar", "roar:no-retrain"):
         own = frame[frame["measure"] == measure]

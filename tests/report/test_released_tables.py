@@ -14,7 +14,6 @@ from tests.results.test_evaluator import GAINS, KINDS, scores_of
 from tests.results.test_view import MODEL, TASK, cells
 from uproar.metrics.evaluation import Evaluation
 from uproar.metrics.registry import read_metric
-from uproar.protocols import PROTOCOLS
 from uproar.report.tables import table_files
 from uproar.results.scores import combined_scores
 from uproar.results.study import IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
@@ -40,7 +39,6 @@ def released():
         {"name": "released", "random_rankings": len(RANKINGS)},
         table,
         pd.DataFrame(columns=["task", "model", "estimator"]),
-        PROTOCOLS,
         roles=ROLES,
         scores=pd.DataFrame([(TASK, MODEL, METRIC)], columns=["task", "model", "metric"]).reindex(
             columns=[*SCORE_COLUMNS]
@@ -82,16 +80,16 @@ def equal(row, expected):
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("protocol", ["roar", "kar"])
-def test_verdicts_and_pairs_follow_from_the_cells(released, protocol):
-    rows = released["results.csv"].query("protocol == @protocol")
+@pytest.mark.parametrize("metric", ["roar", "kar"])
+def test_verdicts_and_pairs_follow_from_the_cells(released, metric):
+    rows = released["results.csv"].query("metric == @metric")
     points = [(*place, value) for place, value in merged(rows, "accuracy").items()]
-    area, sign = areas(points, sorted(set(rows["fraction"]))), 1 if protocol == "kar" else -1
+    area, sign = areas(points, sorted(set(rows["fraction"]))), 1 if metric == "kar" else -1
 
     def difference(first, second):
         return paired([sign * (area[first, s] - area[second, s]) for s in range(SEEDS)])
 
-    verdicts = released["verdicts.csv"].query("protocol == @protocol").set_index("estimator")
+    verdicts = released["verdicts.csv"].query("metric == @metric").set_index("estimator")
     methods = ["grad", "ig", "sg(grad)"]
     tested = {name: (*difference(name, "random")[:1], *t_test(*difference(name, "random"))) for name in verdicts.index}
     adjusted = holm({name: tested[name][3] for name in methods})
@@ -102,8 +100,8 @@ def test_verdicts_and_pairs_follow_from_the_cells(released, protocol):
         equal(verdicts.loc[name], {"p": tested[name][3], "p_holm": adjusted[name]})
         assert verdicts.loc[name, "side"] == (np.sign(tested[name][0]) if adjusted[name] <= 0.05 else 0)
     assert verdicts.loc["sobel", "verdict"] == "baseline" and np.isnan(verdicts.loc["sobel", "p"])
-    assert {*verdicts["side"]} >= {0, 1 if protocol == "roar" else -1}
-    frame = released["comparisons.csv"].query("measure == @protocol")
+    assert {*verdicts["side"]} >= {0, 1 if metric == "roar" else -1}
+    frame = released["comparisons.csv"].query("measure == @metric")
     check_pairs(frame, lambda a, b: _turned(difference(a, b), sign), {"": 3, "sobel": 3, "random": 3})
 
 

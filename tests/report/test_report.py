@@ -172,7 +172,7 @@ def test_page_markdown_latex_and_csv_tell_the_same_numbers(written, plain_case, 
         "latex": (write_latex(plain_case, tmp_path).parent / "tables/methods.tex").read_text(),
     }
     shown["latex"] = shown["latex"].replace("$-$", "−")
-    for row in verdicts[verdicts["protocol"] == "roar"].to_dict("records"):
+    for row in verdicts[verdicts["metric"] == "roar"].to_dict("records"):
         advantage = with_interval(row["advantage"], row["low"], row["high"], in_points=True)
         for place, text in shown.items():
             line = next(line for line in text.splitlines() if advantage in line)
@@ -268,14 +268,14 @@ def test_every_link_inside_the_page_leads_somewhere(plain_case, make_cells, make
         assert inner <= set(places) and len(set(places)) == len(places)
 
 
-def test_images_hold_the_maps_and_what_every_protocol_shows(plain_case):
+def test_images_hold_the_maps_and_what_every_metric_shows(plain_case):
     reader = read(plain_case)
     options = [text for text in reader.texts if text.startswith(("ROAR: ", "KAR: "))]
     assert {"ROAR: 50\u00a0% removed", "KAR: 90\u00a0% kept"} <= set(options)
     tiles = [a for tag, a in reader.elements if tag == "span" and "data-show" in a]
     hidden = [a for a in tiles if "hidden" in a]
     assert len(tiles) - len(hidden) == 4 + 3, "the maps of four methods, and of three on the first screen"
-    assert len(hidden) == 4 * 2 * 2, "of four methods, at two fractions, under two protocols"
+    assert len(hidden) == 4 * 2 * 2, "of four methods, at two fractions, under two metrics"
 
 
 def test_the_page_of_the_demo_s_size_has_at_most_2500_words(make_cells, make_results, make_picture):

@@ -144,7 +144,7 @@ def test_the_control_of_a_metric_is_read_from_its_pairs_with_random():
     assert not replace(scores, table=own).negative_controls, "somebody's own maps of that name are no control"
 
 
-def test_a_view_says_which_protocols_cannot_judge(made):
+def test_a_view_says_which_metrics_cannot_judge(made):
     assert made.view(TASK, MODEL).negative_controls["roar"].state == "passed" and set(made.verdicts["control"]) == {
         "passed"
     }

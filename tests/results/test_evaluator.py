@@ -144,7 +144,7 @@ def test_runs_are_compared_by_the_verdicts_of_evaluators_of_every_target():
         return replace(results(cells("roar", {"good": 0.6})), evaluations=evaluations)
 
     difference = compare(run({}, {}), run({"good": 0.3}, {"fair": 0.0}))
-    changed = {(row.protocol, row.estimator): row.change for row in difference.decisive.itertuples()}
+    changed = {(row.metric, row.estimator): row.change for row in difference.decisive.itertuples()}
     assert changed == {("evaluator", "good"): "weakened", ("evaluator of the answer", "fair"): "undecided"}
     assert set(difference.verdicts["unit"]) == {"bits"}
     assert difference.sentence == "It matters: of 6 verdicts that both have, 1 undecided, 1 weakened."

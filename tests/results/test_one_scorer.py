@@ -21,7 +21,6 @@ STUDY = {
     "estimators": ["random", "grad", "sq(grad)"],
     "baselines": [],
     "metrics": ["deletion(steps=5)", "soundness(fill=mean, level=0.2)", "pointing_game"],
-    "protocols": [],
     "seeds": 1,
     "recipe": {"epochs": 2},
 }

@@ -278,7 +278,6 @@ def test_metrics_are_cells_of_a_study(tmp_path):
         "estimators": ["random", "grad", "bernoulli"],
         "baselines": [],
         "metrics": ["deletion(steps=5)", "pointing_game", "relevance_mass"],
-        "protocols": [],
         "seeds": 2,
         "recipe": {"epochs": 1},
     }
@@ -322,7 +321,6 @@ def test_a_metric_of_ones_own_comes_from_a_file(tmp_path):
         "model": "cnn-small(width=4)",
         "estimators": ["random", "oracle"],
         "metrics": ["brightness_of_the_top"],
-        "protocols": [],
         "seeds": 1,
         "recipe": {"epochs": 1},
         "plugins": [str(tmp_path / "mine.py")],

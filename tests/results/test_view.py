@@ -8,32 +8,32 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.protocols import PROTOCOLS
+from uproar.metrics.retraining import RETRAININGS
 from uproar.results import study as views
 from uproar.results.study import COLUMNS, TABLE_COLUMNS, Results
 
 from ..roles import ROLES
 
 TASK, MODEL = "digits", "cnn"
-FRACTIONS = {"roar": (0.0, 0.5, 0.9), "kar": (0.1, 0.5, 1.0), "roar:hidden": (0.5,)}
+FRACTIONS = {"roar": (0.0, 0.5, 0.9), "kar": (0.1, 0.5, 1.0), "roar:mask": (0.5,)}
 
 
-def cells(protocol: str, levels: dict[str, float], fractions=(), seeds: int = 5) -> pd.DataFrame:
+def cells(metric: str, levels: dict[str, float], fractions=(), seeds: int = 5) -> pd.DataFrame:
     draws = np.random.default_rng(0)
-    plain = PROTOCOLS[protocol].plain
+    plain = RETRAININGS[metric].plain
     rows = [
         {
             "task": TASK,
             "model": MODEL,
             "estimator": name,
-            "protocol": protocol,
+            "metric": metric,
             "fraction": t,
             "seed": seed,
             "status": "done",
             "accuracy": 0.95 if t == plain else level + 0.002 * draws.normal(),
         }
         for name, level in levels.items()
-        for t in fractions or FRACTIONS[protocol]
+        for t in fractions or FRACTIONS[metric]
         for seed in range(seeds)
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -41,17 +41,10 @@ def cells(protocol: str, levels: dict[str, float], fractions=(), seeds: int = 5)
 
 def results(*tables: pd.DataFrame, **study) -> Results:
     table = pd.concat(tables, ignore_index=True)
-    return Results(study, table, pd.DataFrame(), PROTOCOLS, roles=ROLES)
+    return Results(study, table, pd.DataFrame(), roles=ROLES)
 
 
 LEVELS = {"random": 0.8, "grad": 0.6, "ig": 0.7}
-
-
-def test_a_protocol_without_a_plain_fraction_has_verdicts_at_one_fraction():
-    made = results(cells("roar:hidden", LEVELS))
-    verdicts = made.verdicts.set_index("estimator")["verdict"]
-    assert verdicts.to_dict() == {"grad": "better than random", "ig": "better than random"}
-    assert set(made.comparisons["measure"]) == {"roar:hidden"}
 
 
 def test_the_shared_plain_training_alone_is_no_curve():
@@ -87,7 +80,7 @@ def test_verdicts_are_computed_once(monkeypatch, study):
     made = results(cells("roar", LEVELS), cells("kar", LEVELS), **study)
     assert made.verdicts is made.verdicts and len(made.spent) == (4 if study else 0)
     assert made.trust.empty and list(made.view(TASK, MODEL).verdicts) == ["roar", "kar"]
-    assert len(counted) == 2  # once per protocol
+    assert len(counted) == 2  # once per metric
 
 
 def test_other_results_have_verdicts_of_their_own():
@@ -98,11 +91,11 @@ def test_other_results_have_verdicts_of_their_own():
 
 
 def test_curves_without_a_common_fraction_are_named_and_leave_the_others_their_verdicts():
-    hidden = cells("roar:hidden", {"random": 0.8}), cells("roar:hidden", {"grad": 0.6}, (0.9,))
+    hidden = cells("roar:mask", {"random": 0.8}), cells("roar:mask", {"grad": 0.6}, (0.9,))
     made = results(cells("roar", LEVELS), *hidden)
-    assert set(made.verdicts["protocol"]) == {"roar"}
-    assert "No fraction is common" in made.view(TASK, MODEL).remarks["roar:hidden"]
-    assert set(made.intervals["protocol"]) == {"roar", "roar:hidden"}
+    assert set(made.verdicts["metric"]) == {"roar"}
+    assert "No fraction is common" in made.view(TASK, MODEL).remarks["roar:mask"]
+    assert set(made.intervals["metric"]) == {"roar", "roar:mask"}
 
 
 def test_replicates_spent_are_those_with_a_cell_of_their_own():

@@ -32,8 +32,7 @@ def test_the_recommendation_is_about_the_explained_network(model, agree, recomme
         "models": [model],
         "plugins": [str(PLUGIN)],
         "estimators": [*BASELINES, *METHODS],
-        "protocols": ["evaluator", "evaluator:model"],
-        "checks": [],
+        "metrics": ["evaluator", "evaluator:model"],
     }
     answer = uproar.run(study, store=tmp_path / "store", jobs=1).answer
     assert recommended in answer.recommended

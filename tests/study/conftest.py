@@ -11,7 +11,7 @@ SMALL = {
     "task": "planted(size=8, classes=3, train=60, test=30)",
     "model": "cnn-small(width=4)",
     "estimators": ["random", "grad", "sq(grad)", "sobel"],
-    "protocols": ["roar", "kar", "roar:no-retrain"],
+    "metrics": ["roar", "kar", "roar:no-retrain"],
     "fractions": [0.2, 0.6],
     "evaluator_fractions": [0.2, 0.6],
     "seeds": 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import pandas as pd
 import pytest
@@ -14,13 +15,12 @@ from tests.readings import reading_of
 from tests.results.test_evaluator import scores_of
 from uproar.errors import BadInput
 from uproar.estimators import read_chain
-from uproar.protocols import PROTOCOLS, protocol_named
+from uproar.metrics.retraining import retraining_named
 from uproar.results.study import COLUMNS, Results
 from uproar.statistics.comparisons import sequential
 from uproar.study.adaptive import _undecided
 from uproar.study.collected import collect_run
 from uproar.study.grid import settings_of
-from uproar.study.run import Deadline
 from uproar.wording import seconds_of
 
 SMALL = {
@@ -28,7 +28,7 @@ SMALL = {
     "tasks": "planted(size=8, classes=2, train=300, test=200, noise=0.3)",
     "models": "cnn-small",
     "estimators": ["oracle", "sobel"],
-    "protocols": ["roar"],
+    "metrics": ["roar"],
     "fractions": [0.45],
     "seeds": 8,
     "recipe": {"epochs": 6},
@@ -84,7 +84,7 @@ def test_what_an_analysis_asked_for_is_missing_when_it_is_lost_and_made_again(do
     shutil.copytree(store, copy)
     study = uproar.study_of(SMALL)
     reading = reading_of(study, copy)
-    lost = reading.setting.accuracy(read_chain("oracle"), protocol_named("roar"), 0.45, study.seeds[1])
+    lost = reading.setting.accuracy(read_chain("oracle"), retraining_named("roar"), 0.45, study.seeds[1])
     (copy / reading.store.name(lost.folder, lost.key)).unlink()
     missing = collect_run(study, copy).cells.query("status == 'missing'")
     # without it nobody knows what was decided: what the next analysis would then ask for is missing too
@@ -95,11 +95,9 @@ def test_what_an_analysis_asked_for_is_missing_when_it_is_lost_and_made_again(do
     assert again.verdicts.equals(run.verdicts)
 
 
-def test_a_budget_begins_nothing_new_and_the_same_command_goes_on(tmp_path, monkeypatch):
-    ended = []
-    monkeypatch.setattr(Deadline, "over", property(lambda self: self.end is not None and len(ended) > 2))
+def test_a_budget_begins_nothing_new_and_the_same_command_goes_on(tmp_path):
     study = {**SMALL, "until_decided": False, "seeds": 2}
-    run = uproar.run(study, store=tmp_path, jobs=1, budget=1.0, listen=lambda s: ended.append(s.done))
+    run = uproar.run(study, store=tmp_path, jobs=1, budget=1.0, listen=lambda _: time.sleep(0.5))
     missing = (run.cells["status"] == "missing").sum()
     assert missing
     assert any("The budget of 1 seconds ended the run" in notice for notice in run.notices)
@@ -119,13 +117,13 @@ def test_too_few_seeds_and_wrong_times_are_refused():
 
 
 def test_an_evaluator_is_asked_again_only_of_the_methods_that_its_score_leaves_open():
-    study = uproar.study_of({**SMALL, "estimators": ["grad", "ig", "sobel"], "protocols": ["evaluator"]})
+    study = uproar.study_of({**SMALL, "estimators": ["grad", "ig", "sobel"], "metrics": ["evaluator"]})
     (setting,), kinds = settings_of(study), {"grad": "method", "ig": "method", "sobel": "baseline"}
     place = (*setting.place, "label")
 
     def open_ones(gains):
         bits = scores_of(gains, {**kinds, "random": "random"}).bits
-        results = Results({}, pd.DataFrame(columns=list(COLUMNS)), pd.DataFrame(), PROTOCOLS, evaluations={place: bits})
+        results = Results({}, pd.DataFrame(columns=list(COLUMNS)), pd.DataFrame(), evaluations={place: bits})
         return _undecided(study, setting, "evaluator", results)
 
     assert open_ones({"grad": 0.8, "ig": 0.0, "sobel": 0.0, "random": 0.0}) == ["random", "ig", "sobel"]

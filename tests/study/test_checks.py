@@ -8,14 +8,14 @@ import pytest
 import uproar
 from tests.readings import reading_of
 from tests.study.conftest import SMALL
-from uproar.errors import BadInput
-from uproar.metrics.registry import CHECK_IMAGES, CHECKS, FLAGGING
-from uproar.protocols.evaluator import judged_rows
+from uproar.expression import parse
+from uproar.metrics.evaluator import judged_rows
+from uproar.metrics.registry import CHECK_IMAGES, CHECKS
 from uproar.results.answer import LIMITS
 from uproar.study.collect import evaluation
 from uproar.study.grid import scores_of, settings_of
 
-SANITY = CHECKS[0]
+SANITY, STABILITY = CHECKS["sanity"], CHECKS["stability"]
 TASK = "planted(size=8, classes=3, train=60, test=90)"
 EDGES = """
 import torch, uproar
@@ -34,7 +34,7 @@ def cannot(model, x, target):
 
 def study_with(**changes):
     return uproar.study_of(
-        {**SMALL, "task": TASK, "protocols": ["evaluator"], "estimators": ["grad", "sq(grad)"], **changes}
+        {**SMALL, "task": TASK, "metrics": ["evaluator", *CHECKS], "estimators": ["grad", "sq(grad)"], **changes}
     )
 
 
@@ -42,7 +42,7 @@ def test_a_check_is_the_metric_of_some_test_images(tmp_path):
     """The same numbers by two ways: the check, and the metric of all test images, of which the same rows are taken."""
     study = study_with(seeds=1)
     uproar.run(study, store=tmp_path, jobs=1)
-    whole = study_with(seeds=1, protocols=[], metrics=list(CHECKS))
+    whole = study_with(seeds=1, metrics=[SANITY, STABILITY])
     uproar.run(whole, store=tmp_path, jobs=1)
     reading, complete, rows = reading_of(study, tmp_path), reading_of(whole, tmp_path), None
     for check in scores_of(study, reading.setting):
@@ -61,15 +61,13 @@ def test_a_check_is_the_metric_of_some_test_images(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, list(CHECKS)),
-        ({"checks": []}, []),
-        ({"protocols": ["roar"]}, []),
-        ({"protocols": ["roar", "evaluator:model"]}, list(CHECKS)),
-        ({"metrics": ["randomisation"]}, list(CHECKS[1:])),
-        ({"checks": ["randomisation"]}, ["randomisation"]),
+        ({}, [SANITY, STABILITY]),
+        ({"metrics": ["roar"]}, []),
+        ({"metrics": ["roar", "stability"]}, [STABILITY]),
+        ({"metrics": ["sanity", "total_variation"]}, [SANITY]),
     ],
 )
-def test_an_evaluator_brings_the_checks_that_no_metric_makes(changes, expected):
+def test_checks_are_metrics_with_names_of_their_own(changes, expected):
     assert study_with(**changes).check_names == expected
 
 
@@ -79,13 +77,8 @@ def test_controls_and_given_maps_are_not_asked():
     assert {cell.estimator for cell in scores_of(study, setting)} == {"grad", "gaussian(grad)"}
 
 
-def test_other_metrics_are_no_checks():
-    with pytest.raises(BadInput, match="deletion raises no flag; checks are randomisation and sensitivity_max"):
-        study_with(checks=["deletion"])
-
-
 def test_every_check_has_a_limit():
-    assert set(FLAGGING) == set(LIMITS)
+    assert {parse(check).name for check in CHECKS.values()} == set(LIMITS)
 
 
 def test_a_method_that_never_asks_the_network_is_flagged_and_a_check_that_fails_is_a_problem(tmp_path):
@@ -108,7 +101,7 @@ def test_checks_are_no_metrics(tmp_path):
     (view,) = results.views
     assert view.scores.empty and view.metric_scores is None and results.image_scores.empty
     assert [metric.kind for metric in results.answer.metrics] == ["label evaluator"]
-    assert set(view.check_scores.table["metric"]) == set(CHECKS)
+    assert set(view.check_scores.table["metric"]) == {SANITY, STABILITY}
     results.report(tmp_path / "report")
     assert (tmp_path / "report" / "checks.csv").is_file() and not (tmp_path / "report" / "scores.csv").exists()
     page = (tmp_path / "report" / "report.html").read_text("utf-8")

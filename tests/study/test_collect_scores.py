@@ -21,7 +21,6 @@ STUDY = {
     "estimators": ["random", "grad", "oracle"],
     "baselines": [],
     "metrics": ["deletion(steps=4)", "soundness(fill=mean, level=0.2)", "sparseness"],
-    "protocols": [],
     "seeds": 3,
     "recipe": {"epochs": 2},
 }

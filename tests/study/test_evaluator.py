@@ -13,8 +13,8 @@ from tests.readings import forget, reading_of, removed
 from tests.study.conftest import SMALL
 from uproar.errors import BadInput
 from uproar.estimators.control import distance_from_class_place
-from uproar.protocols.evaluator import calibrate, evaluator_scores
-from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
+from uproar.metrics.evaluator import calibrate, evaluator_scores
+from uproar.metrics.mask_assignment import fold_of, moved_to, random_places
 from uproar.store import Store
 from uproar.study import ranking as shards
 from uproar.study import steps
@@ -23,7 +23,7 @@ from uproar.study.grid import evaluations_of, settings_of
 from uproar.study.run import plan, run_study
 from uproar.study.steps import ANSWERS, untrained_evaluator, weights_of
 
-JUDGED = {**SMALL, "protocols": ["evaluator"], "estimators": ["random", "grad"], "seeds": 1}
+JUDGED = {**SMALL, "metrics": ["evaluator"], "estimators": ["random", "grad"], "seeds": 1}
 
 
 def study_with(**changes):
@@ -50,7 +50,7 @@ def evaluator_of(reading, seed=0):
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     root = tmp_path_factory.mktemp("judged")
-    study = study_with(protocols=["evaluator", "evaluator:model"])
+    study = study_with(metrics=["evaluator", "evaluator:model"])
     return uproar.run(study, store=root, jobs=1), study, root
 
 
@@ -84,7 +84,7 @@ def test_a_new_estimator_changes_nothing_that_is_there(judged, tmp_path):
     more = study.with_changes(estimators=["random", "grad", "ig"])
     todo = plan(more, Store(root))
     steps_left = {job.step for job in todo.jobs}
-    assert steps_left == {"ranking", "evaluation", "metric_of_maps"}, "no network is trained"
+    assert steps_left == {"ranking", "evaluation"}, "no network is trained"
     assert {r["estimator"].name for job in todo.jobs for r in job.results if job.step != "evaluation"} == {"ig"}
 
 
@@ -122,7 +122,7 @@ def test_one_evaluator_that_cannot_be_trained_takes_no_other_with_it(tmp_path, m
         return pool(task, features, seed)
 
     monkeypatch.setattr(steps, "mask_pool", fails)
-    results = uproar.run(study_with(model="cnn-small", seeds=3, checks=[]), store=tmp_path, jobs=1)
+    results = uproar.run(study_with(model="cnn-small", seeds=3), store=tmp_path, jobs=1)
     by_seed = results.table.groupby("replicate")["status"].agg(set)
     assert by_seed[0] == by_seed[2] == {"done"} and by_seed[1] == {"failed"}
     assert results.problems["reason"].str.startswith("the evaluator could not be trained").all()
@@ -152,9 +152,9 @@ def test_shards_give_the_same_bits_and_serve_roar_later(judged, tmp_path, monkey
     assert all(np.allclose(here[cell], there[cell], atol=1e-5) for cell in here)
     facts = [Store(tmp_path).facts("ranking", key) for key in Store(tmp_path).keys("ranking")]
     assert facts and all(each["shard"] for each in facts)
-    asked = uproar.run(study.with_changes(protocols=["roar", "evaluator"]), store=tmp_path, jobs=1)
+    asked = uproar.run(study.with_changes(metrics=["roar", "evaluator"]), store=tmp_path, jobs=1)
     forget()
-    table = asked.cells.set_index("protocol")
+    table = asked.cells.set_index("metric")
     assert (table.loc["roar", "status"] == "done").all()
 
 
@@ -170,7 +170,7 @@ def test_evaluators_judge_some_images_of_many(tmp_path):
 
 def test_the_evaluator_is_first(tmp_path):
     kinds: list[str] = []
-    study = study_with(protocols=["roar", "evaluator"])
+    study = study_with(metrics=["roar", "evaluator"])
     uproar.run(study, store=tmp_path, jobs=1, listen=lambda p: kinds.extend(job.step for job in p.running))
     assert kinds.index("evaluation") < kinds.index("retrained")
     results = uproar.run(study, store=tmp_path, jobs=1)
@@ -252,7 +252,7 @@ def test_the_time_of_a_study_has_its_evaluators_and_nothing_that_was_added_later
     study = study_with()
     before = uproar.run(study, store=tmp_path, jobs=1)
     assert before.work["evaluators"] > 0
-    other = uproar.run(study_with(protocols=["roar"]), store=tmp_path, jobs=1)
+    other = uproar.run(study_with(metrics=["roar"]), store=tmp_path, jobs=1)
     assert other.work["evaluators"] == 0
     assert uproar.run(study, store=tmp_path, jobs=1).work == before.work
 
@@ -265,17 +265,17 @@ def test_a_study_says_how_many_images_there_are(tmp_path):
 
 
 def test_evaluators_judge_at_fractions_of_their_own_and_one_explaining_serves_all(tmp_path):
-    study = study_with(protocols=["roar", "evaluator"], fractions=[0.6], evaluator_fractions=[0.1, 0.2])
+    study = study_with(metrics=["roar", "evaluator"], fractions=[0.6], evaluator_fractions=[0.1, 0.2])
     results = uproar.run(study, store=tmp_path, jobs=1)
-    by_protocol = results.done.groupby("protocol")["fraction"].agg(set)
-    assert by_protocol["roar"] == {0.0, 0.6} and bits_by_method(study, tmp_path)["grad", 0].shape[2] == 2
+    by_metric = results.done.groupby("metric")["fraction"].agg(set)
+    assert by_metric["roar"] == {0.0, 0.6} and bits_by_method(study, tmp_path)["grad", 0].shape[2] == 2
     served = [Store(tmp_path).facts("ranking", key)["fractions"] for key in Store(tmp_path).keys("ranking")]
     assert served and all(own == [0.1, 0.2, 0.6] for own in served)
     assert not plan(study, Store(tmp_path)).jobs
     default = uproar.Study()
     assert default.evaluator_fractions == (0.05, 0.1, 0.2, 0.3, 0.5)
     assert default.fractions == (0.1, 0.3, 0.5, 0.7, 0.9), "those of the papers"
-    assert {"evaluator", "evaluator:model"} <= set(default.protocols)
+    assert {"evaluator", "evaluator:model"} <= set(default.metrics)
 
 
 def test_losses_are_at_most_the_entropy_however_sure_the_evaluator_is(tmp_path, monkeypatch):
@@ -314,7 +314,7 @@ class Relabelled:
 
 
 def test_where_the_label_is_no_target_it_is_not_looked_at(tmp_path):
-    study = study_with(protocols=["evaluator:model"])
+    study = study_with(metrics=["evaluator:model"])
     (setting,) = settings_of(study)
     result, base = setting.evaluator(0), obtain(setting.base_model(0), Store(tmp_path))
     arguments = {**result.arguments, "explained": [base], "seed": [0]}
@@ -385,10 +385,9 @@ def test_the_evaluator_of_the_network_finds_what_the_network_sees_and_that_of_th
         model=f"{tmp_path / 'marked.py'}:sees_mark",
         evaluator_models=["cnn-small"],
         estimators=["mark", "shape"],
-        protocols=["evaluator", "evaluator:model"],
+        metrics=["evaluator", "evaluator:model"],
         evaluator_fractions=[0.0625, 0.25],
         recipe={"epochs": 20, "batch": 32},
-        checks=[],
     )
     evaluators = uproar.run(study, store=f"memory://{tmp_path.name}", jobs=1).views[0].evaluators
     label, answer = (evaluators[target].table.set_index("estimator")["score"] for target in ("label", "answer"))

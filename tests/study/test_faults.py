@@ -93,7 +93,7 @@ def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeyp
 
 def test_what_an_estimator_prepared_is_made_again_when_damaged(tmp_path):
     """It is read only by whoever makes maps anew."""
-    changes = {**faulty.EVERY_KIND, "protocols": ["roar"], "fractions": [0.5], "seeds": 1, "metrics": [], "audits": []}
+    changes = {**faulty.EVERY_KIND, "metrics": ["roar"], "fractions": [0.5], "seeds": 1, "audits": []}
     expected = faulty.tables(faulty.run(tmp_path / "store", **changes))
     (state,) = (tmp_path / "store" / "state").rglob("*.safetensors")
     sound = state.read_bytes()
@@ -130,7 +130,7 @@ def test_a_failed_cell_is_not_tried_again_with_what_is_repaired(copy, tmp_path):
         "estimators": ["random", "grad", "bad"],
         "plugins": [str(tmp_path / "bad.py")],
         "audits": [],
-        "metrics": [],
+        "metrics": ["roar", "kar"],
     }
     faulty.run(copy, **changes)
     once = len((tmp_path / "count").read_text())

@@ -19,7 +19,6 @@ GIVEN = {
     "models": "cnn-small(width=4)",
     "estimators": ["random", "grad", "oracle"],
     "metrics": METRICS,
-    "protocols": [],
     "fractions": [0.5],
     "seeds": 2,
     "recipe": {"epochs": 2},

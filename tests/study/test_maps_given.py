@@ -15,7 +15,7 @@ STUDY = """
 task = "planted(size=8, classes=3, channels=3, train=45, test=20)"
 model = "cnn-small(width=4)"
 estimators = ["grad", "sq(grad)", "gaussian(grad)"]
-protocols = ["roar", "roar:no-retrain"]
+metrics = ["roar", "roar:no-retrain"]
 fractions = [0.5]
 seeds = 1
 recipe = {epochs = 1, batch = 16}
@@ -55,8 +55,8 @@ def same_numbers(results) -> bool:
     table = table.assign(estimator=table.estimator.str.replace("maps:m.safetensors", "grad"))
     parts = [
         part[part.estimator.isin(table[given].estimator)]
-        .sort_values(["protocol", "estimator", "fraction"])
-        .reset_index(drop=True)[["protocol", "estimator", "fraction", "accuracy", "bits", "ties"]]
+        .sort_values(["metric", "estimator", "fraction"])
+        .reset_index(drop=True)[["metric", "estimator", "fraction", "accuracy", "bits", "ties"]]
         for part in (table[~given], table[given])
     ]
     assert parts[1].bits.nunique() > 2
@@ -73,7 +73,7 @@ def test_maps_of_a_file_give_the_numbers_of_the_estimator_itself_in_worker_proce
 def test_with_a_limit_each_image_finds_its_row(here):
     write_maps()
     names = ("grad", "sq(grad)", "maps:m.safetensors", "sq(maps:m.safetensors)")
-    changes = {"limit": 15, "protocols": ("roar:no-retrain",), "fractions": (0.3, 0.7), "weights": "net.safetensors"}
+    changes = {"limit": 15, "metrics": ("roar:no-retrain",), "fractions": (0.3, 0.7), "weights": "net.safetensors"}
     study = uproar.study_of("s.toml", estimators=names, **changes)
     assert same_numbers(uproar.run(study, store="st", jobs=1))
 
@@ -108,21 +108,20 @@ def test_maps_that_do_not_fit_are_refused_before_anything_is_run(here):
     assert "has 19 test maps for 20 test images" in reasons.pop()
 
 
-def test_protocols_and_metrics_that_make_other_maps_are_skipped_with_the_reason(here):
+def test_metrics_that_make_other_maps_are_skipped_with_the_reason(here):
     random = np.random.default_rng(0)
     maps = {s: random.normal(size=(n, 8, 8)).astype("f4") for s, n in (("train", 45), ("test", 20))}
     save_file(maps, "m.safetensors")
     study = uproar.study_of(
         "s.toml",
         estimators=("maps:m.safetensors",),
-        protocols=("roar", "roar:cross-fitted"),
-        metrics=("deletion(steps=4)", "sensitivity_max"),
+        metrics=("roar", "roar:mask-other", "deletion(steps=4)", "sensitivity_max"),
         seeds=(0, 1),
     )
     results = uproar.run(study, store="st", jobs=1)
     table = results.cells[results.cells.estimator.str.startswith("maps") & (results.cells.fraction > 0)]
-    status = table.groupby("protocol").status.unique().map(list).to_dict()
-    assert status == {"roar": ["done"], "roar:cross-fitted": ["skipped"]}
+    status = table.groupby("metric").status.unique().map(list).to_dict()
+    assert status == {"roar": ["done"], "roar:mask-other": ["skipped"]}
     assert "needs maps of several base models" in table[table.status == "skipped"].reason.iloc[0]
     scores = results.scores[results.scores.estimator == "maps:m.safetensors"]
     by_metric = scores.groupby("metric").status.unique().map(list).to_dict()
@@ -134,7 +133,7 @@ def test_a_nan_fails_the_cells_of_the_file_alone(here):
     maps = {"train": np.ones((45, 8, 8), np.float32), "test": np.ones((20, 8, 8), np.float32)}
     maps["test"][17, 3, 3] = np.nan
     save_file(maps, "m.safetensors")
-    study = uproar.study_of("s.toml", estimators=("maps:m.safetensors", "sobel"), protocols=("roar:no-retrain",))
+    study = uproar.study_of("s.toml", estimators=("maps:m.safetensors", "sobel"), metrics=("roar:no-retrain",))
     table = uproar.run(study, store="st", jobs=1).cells
     assert set(table[table.estimator == "sobel"].status) == {"done"}
     lost = table[table.estimator.str.startswith("maps") & (table.fraction > 0)]

@@ -17,8 +17,7 @@ name = "mine"
 task = "planted(size=8, classes=3, train=60, test=30)"
 model = "cnn-small(width=4)"
 estimators = ["random", "grad"]
-protocols = ["roar"]
-metrics = ["deletion"]
+metrics = ["roar", "deletion"]
 claims = ["hooker2019"]
 fractions = [0.2, 0.6]
 seeds = 2

@@ -13,8 +13,8 @@ from uproar.audits import audits
 from uproar.data import tasks
 from uproar.data.derived_tasks import as_one_label
 from uproar.errors import BadInput, BadShape
+from uproar.metrics.retraining import RETRAININGS
 from uproar.models.output_kind import SOFTMAX, OutputKind
-from uproar.protocols import PROTOCOLS
 from uproar.study.subjects import _targets
 from uproar.training.fit import average_precision, mean_average_precision, r_squared, training_loss
 from uproar.types import KINDS
@@ -22,8 +22,7 @@ from uproar.types import KINDS
 SMALL = {
     "models": "cnn-small(width=16)",
     "estimators": ["random", "grad", "iba(steps=2, samples=2)"],
-    "protocols": ["roar"],
-    "metrics": ["deletion(steps=4)", "road", "relevance_mass"],
+    "metrics": ["roar", "deletion(steps=4)", "road", "relevance_mass"],
     "fractions": [0.5],
     "random_rankings": 1,
     "seeds": 1,
@@ -123,7 +122,7 @@ def test_a_study_of_labels_or_values_uses_their_loss_and_score(tmp_path, task, s
     slow = {"recipe": {"epochs": 10, "lr": 0.02}} if score == "R²" else {}  # an unbounded loss wants a lower rate
     run = uproar.run({**SMALL, **slow, "tasks": task, "name": "kinds"}, store=tmp_path / "store", jobs=1)
     cells = run.cells
-    base = cells[(cells["estimator"] == "random") & (cells["protocol"] == "roar")]
+    base = cells[(cells["estimator"] == "random") & (cells["metric"] == "roar")]
     assert set(base["status"]) == {"done"}
     (quality,) = run.quality.values()
     assert quality.score > 0.5 and score in quality.sentence and score in " ".join(run.notices)
@@ -156,7 +155,7 @@ def test_two_classes_and_one_logit_go_together(tmp_path):
         "tasks": "planted(size=8, classes=2, train=200, test=60)",
         "models": f"{file}:build",
         "estimators": ["random", "grad"],
-        "protocols": ["roar"],
+        "metrics": ["roar"],
         "output": "sigmoid",
     }
     run = uproar.run({**asked, "name": "one"}, store=tmp_path / "store", jobs=1)
@@ -169,9 +168,9 @@ def test_two_classes_and_one_logit_go_together(tmp_path):
         as_one_label(uproar.load("digits"))
 
 
-def test_protocols_and_audits_say_which_kinds_they_serve(tmp_path):
-    assert set(PROTOCOLS["roar"].kinds) == set(KINDS)
-    by_class = [p for p in PROTOCOLS.values() if "class" in (p.train.of, p.test.of)]
+def test_metrics_and_audits_say_which_kinds_they_serve(tmp_path):
+    assert set(RETRAININGS["roar"].kinds) == set(KINDS)
+    by_class = [p for p in RETRAININGS.values() if "class" in (p.train.of, p.test.of)]
     assert by_class and all(p.kinds == ("softmax",) for p in by_class)
     assert all(set(audits[name].facts["kinds"]) <= set(KINDS) for name in audits)
     asked = {
@@ -181,10 +180,10 @@ def test_protocols_and_audits_say_which_kinds_they_serve(tmp_path):
         "estimators": ["random", "grad"],
         "metrics": [],
     }
-    asked |= {"protocols": ["roar", by_class[0].name], "audits": ["leakage"], "fractions": [0.5]}
+    asked |= {"metrics": ["roar", by_class[0].name], "audits": ["leakage"], "fractions": [0.5]}
     run = uproar.run({**asked, "name": "refused"}, store=tmp_path / "store", jobs=1)
     cells = run.cells
-    skipped = cells[(cells["protocol"] == by_class[0].name) & (cells["fraction"] > 0)]
+    skipped = cells[(cells["metric"] == by_class[0].name) & (cells["fraction"] > 0)]
     assert (skipped["status"] == "skipped").all() and skipped["reason"].str.contains("serves softmax outputs").all()
     (finding,) = run.findings
     assert finding.state == "skipped" and "leakage serves softmax outputs, not regression" in finding.reason

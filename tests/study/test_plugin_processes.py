@@ -14,9 +14,8 @@ from uproar.estimators import estimators
 from uproar.estimators.contract import try_contract
 from uproar.extend import load_plugin
 from uproar.metrics import metrics
+from uproar.metrics.retraining import metrics
 from uproar.plugins import load_file
-from uproar.protocols import PROTOCOLS
-from uproar.protocols.catalogue import protocols
 from uproar.removal.fill import fills
 from uproar.store import Store
 from uproar.study.grid import cells_of
@@ -88,7 +87,7 @@ def never_returns(model, x, target):
 @pytest.fixture(scope="module", autouse=True)
 def zoo():
     """The plug-ins as a module; they are gone when these tests are over."""
-    registries = (estimators, metrics, fills, protocols)
+    registries = (estimators, metrics, fills)
     for registry in registries:
         list(registry)  # those of the package are declared when somebody asks for the first time
     before = [dict(registry._entries) for registry in registries]
@@ -97,7 +96,6 @@ def zoo():
     for registry, entries in zip(registries, before, strict=True):
         registry._entries.clear()
         registry._entries.update(entries)
-    PROTOCOLS.pop("blanks")
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +106,7 @@ def make():
             "task": "planted(size=8, classes=3, train=60, test=30)",
             "model": "cnn-small(width=4)",
             "estimators": CLEAN,
-            "metrics": METRICS,
-            "protocols": ["roar"],
+            "metrics": ["roar", *METRICS],
             "fractions": [0.5],
             "seeds": 1,
             "recipe": {"epochs": 1, "batch": 16},
@@ -146,7 +143,11 @@ def test_a_plugin_that_patches_the_classes_of_networks_changes_no_row_of_others(
     # this process loads the file too, to read the study: the patch must be left to its workers
     loads = "if os.environ.get('UPROAR_WORKER'):\n    _patch()\n" if when == "when it is loaded" else ""
     file.write_text(PATCHES + loads)
-    changes = {"estimators": [*CLEAN, "patches_classes"], "metrics": [*METRICS, "patching"], "plugins": [str(file)]}
+    changes = {
+        "estimators": [*CLEAN, "patches_classes"],
+        "metrics": ["roar", *METRICS, "patching"],
+        "plugins": [str(file)],
+    }
     results = uproar.run(make(**changes), store=tmp_path / "store", jobs=1)
     assert_same(stored(make(), tmp_path / "store"), expected)
     if not loads:
@@ -156,7 +157,7 @@ def test_a_plugin_that_patches_the_classes_of_networks_changes_no_row_of_others(
 def test_jobs_that_call_a_plugin_hold_nothing_else_and_train_nothing(make, tmp_path):
     file = tmp_path / "patches.py"
     file.write_text(PATCHES)
-    changes = {"estimators": [*CLEAN, "sg(patches_classes, samples=2)"], "metrics": [*METRICS, "patching"]}
+    changes = {"estimators": [*CLEAN, "sg(patches_classes, samples=2)"], "metrics": ["roar", *METRICS, "patching"]}
     jobs = plan(make(**changes, plugins=[str(file)]), Store(tmp_path / "store")).jobs
     for job in jobs:
         named = {result["estimator"].name for result in job.results if "estimator" in result.arguments}
@@ -168,7 +169,7 @@ def test_jobs_that_call_a_plugin_hold_nothing_else_and_train_nothing(make, tmp_p
 
 def test_a_job_that_never_returns_is_ended_and_fails_with_the_reason(make, tmp_path):
     (tmp_path / "slow.py").write_text(NEVER_RETURNS)
-    changes = {"estimators": ["random", "never_returns"], "metrics": [], "plugins": [str(tmp_path / "slow.py")]}
+    changes = {"estimators": ["random", "never_returns"], "metrics": ["roar"], "plugins": [str(tmp_path / "slow.py")]}
     results = uproar.run(make(**changes, job_limit=15), store=tmp_path / "store", jobs=1)
     cells = results.cells.query("fraction > 0").set_index("estimator")
     assert cells.loc["never_returns", "reason"] == "it did not end within 15 seconds (job_limit)"
@@ -187,7 +188,7 @@ def test_every_fault_fails_its_own_cells(make, expected, tmp_path):
 
 
 def test_every_fault_of_a_metric_fails_its_own_scores(make, expected, tmp_path):
-    study = make(metrics=[*BAD_METRICS, *HARMLESS_METRICS, *METRICS], plugins=[str(FILE)])
+    study = make(metrics=["roar", *BAD_METRICS, *HARMLESS_METRICS, *METRICS], plugins=[str(FILE)])
     scores = uproar.run(study, store=tmp_path / "store", jobs=1).scores.set_index(["estimator", "metric"])
     assert_same(stored(make(), tmp_path / "store"), expected)
     for name, reason in BAD_METRICS.items():

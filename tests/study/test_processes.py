@@ -98,7 +98,7 @@ def test_a_terminated_run_ends_its_workers_and_says_so(tmp_path):
         "stuck.py",
         "--estimators",
         "random,stuck",
-        "--protocols",
+        "--metrics",
         "roar",
         "--fractions",
         "0.5",

@@ -98,7 +98,7 @@ class TestRay(ExecutorTests):
             estimators=["random", "deadly"],
             plugins=[str(tmp_path / "deadly.py")],
             seeds=1,
-            protocols=["roar"],
+            metrics=["roar"],
             fractions=[0.5],
         )
         results = uproar.run(study, store=tmp_path / "store", ray=self.address)
@@ -125,7 +125,7 @@ def test_jobs_of_every_audit_are_done_on_a_cluster(joined, tmp_path, small):
     """Audits need other data, models and recipes than the study they judge: nodes are given the main study alone."""
     study = small(
         estimators=["random", "grad", "sobel", "block_random", "sq(grad)"],
-        protocols=["roar"],
+        metrics=["roar"],
         fractions=[0.5],
         seeds=1,
         audits=list(audits),
@@ -192,8 +192,7 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
         plugins=[str(tmp_path / "plug.py")],
         model=f"{tmp_path}/net.py:make",
         estimators=["grad", "sobel", "carried"],
-        metrics=["deletion(steps=4)"],
-        protocols=["roar", "roar:no-retrain", "evaluator"],
+        metrics=["roar", "roar:no-retrain", "evaluator", "deletion(steps=4)"],
         seeds=1,
     )
     kinds = {job.step for job in plan(study, Store(tmp_path / "ray")).jobs}
@@ -248,7 +247,7 @@ def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, sm
     study = small(
         estimators=["held", "waits"],
         plugins=[str(tmp_path / "plug.py")],
-        protocols=["roar"],
+        metrics=["roar"],
         seeds=1,
         fractions=[0.2, 0.6],
     )

@@ -12,7 +12,7 @@ from uproar.models.weights import read_weights
 from uproar.study.inputs import Data, Fill
 from uproar.study.steps import around_fill
 
-ONE = {"estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], "seeds": 1}
+ONE = {"estimators": ["random"], "metrics": ["roar"], "fractions": [0.5], "seeds": 1}
 
 
 @pytest.fixture

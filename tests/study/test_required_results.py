@@ -21,7 +21,7 @@ def scaled_input(model, x, target, state):
 @pytest.mark.parametrize("estimator", ["iba(steps=1)", "scaled_input"])
 def test_what_estimators_prepare_for_a_network_is_needed(small, tmp_path, estimator):
     (tmp_path / "own.py").write_text(PLUGIN)
-    changes = {"estimators": ["random", estimator], "protocols": ["roar:no-retrain"], "fractions": [0.2], "seeds": 1}
+    changes = {"estimators": ["random", estimator], "metrics": ["roar:no-retrain"], "fractions": [0.2], "seeds": 1}
     study, store = small(plugins=[str(tmp_path / "own.py")], **changes), f"memory://{tmp_path.name}"
     run_study(study, store, jobs=1)
     states = list(Store(store).keys("state"))

@@ -16,11 +16,10 @@ def test_roar_written_out_gives_the_accuracies_of_a_study(tmp_path):
         models=("cnn-small",),
         estimators=("grad", "random"),
         baselines=(),
-        protocols=("roar",),
+        metrics=("roar",),
         fractions=(0.5,),
         seeds=(0,),
         random_rankings=1,
-        checks=(),
     )
     table = uproar.run(study, store=tmp_path, jobs=1).cells
     of_study = {(row.estimator, row.fraction): row.accuracy for row in table.itertuples()}

@@ -31,7 +31,7 @@ from uproar.study.grid import accuracies_of
 from uproar.study.run import plan, run_study
 from uproar.training import accuracy, fit, predict
 
-ORDER = ["protocol", "estimator", "fraction", "seed"]
+ORDER = ["metric", "estimator", "fraction", "seed"]
 
 
 def numbers(results) -> pd.DataFrame:
@@ -49,14 +49,14 @@ def done(tmp_path_factory):
 def test_every_cell_has_a_number(done):
     results, _ = done
     assert set(results.cells["status"]) == {"done"}
-    # 4 estimators x 3 protocols x (2 fractions + plain training) x 2 seeds
+    # 4 estimators x 3 metrics x (2 fractions + plain training) x 2 seeds
     assert len(results.cells) == 72
     assert results.cells["accuracy"].between(0, 1).all()
 
 
 def test_several_random_rankings_are_cells_of_their_own_and_one_baseline(small, tmp_path):
-    """The first is the `random` of a study with one; metrics and protocols compare with the mean over all."""
-    settings = {"estimators": ["grad"], "protocols": ["roar"], "fractions": [0.6], "metrics": ["insertion(steps=4)"]}
+    """The first is the `random` of a study with one; metrics and metrics compare with the mean over all."""
+    settings = {"estimators": ["grad"], "metrics": ["roar", "insertion(steps=4)"], "fractions": [0.6]}
     one = uproar.run(small(**settings), store=tmp_path, jobs=1)
     results = uproar.run(small(**settings, random_rankings=3), store=tmp_path, jobs=1)
     names = ["random", "random(draw=1)", "random(draw=2)"]
@@ -81,13 +81,13 @@ def test_processes_give_the_same_numbers_as_one_process(done, tmp_path, small):
 
 
 def test_roar_is_what_its_definition_says(done, small):
-    """The whole protocol once more, by hand: explain, rank, fill in train and test, retrain, count."""
+    """The whole metric once more, by hand: explain, rank, fill in train and test, retrain, count."""
     results, store = done
     study = small()
     reading = reading_of(study, store)
     task, seed, fraction = reading.task, 1, 0.6
     base = base_network(reading, seed)
-    for protocol, keep in (("roar", False), ("kar", True)):
+    for metric, keep in (("roar", False), ("kar", True)):
         parts = {}
         for split in (task.train, task.test):
             x = split.read(slice(None))
@@ -105,7 +105,7 @@ def test_roar_is_what_its_definition_says(done, small):
         fit(net, parts["train"], task.train.labels, study.recipe, seed)
         expected = accuracy(predict(net, parts["test"]), task.test.labels)
         row = results.cells.query(
-            "protocol == @protocol and estimator == 'sq(grad)' and fraction == @fraction and seed == @seed"
+            "metric == @metric and estimator == 'sq(grad)' and fraction == @fraction and seed == @seed"
         )
         assert row["accuracy"].item() == pytest.approx(expected, abs=1 / 30 + 1e-9)
         assert abs(row["accuracy"].item() - expected) < 1e-9
@@ -113,8 +113,8 @@ def test_roar_is_what_its_definition_says(done, small):
 
 def test_nothing_removed_is_plain_training_run_once(done):
     results, _ = done
-    for protocol, plain in (("roar", 0.0), ("kar", 1.0), ("roar:no-retrain", 0.0)):
-        rows = results.cells.query("protocol == @protocol and fraction == @plain")
+    for metric, plain in (("roar", 0.0), ("kar", 1.0), ("roar:no-retrain", 0.0)):
+        rows = results.cells.query("metric == @metric and fraction == @plain")
         assert (rows.groupby("seed")["accuracy"].nunique() == 1).all()
     assert len(list(Store(done[1]).keys("model"))) == 2
 
@@ -136,7 +136,7 @@ def test_the_same_study_again_does_nothing(done, small):
         ),
         ({"fractions": [0.2, 0.6, 0.4]}, {"ranking": 12, "retrained": 16, "without_retraining": 2}),
         ({"seeds": 3}, {"base_model": 1, "ranking": 6, "retrained": 16, "without_retraining": 1}),
-        ({"protocols": ["roar", "kar:no-retrain"]}, {"without_retraining": 2}),
+        ({"metrics": ["roar", "kar:no-retrain"]}, {"without_retraining": 2}),
     ],
 )
 def test_adding_something_runs_only_what_is_new(done, small, changes, kinds):
@@ -147,7 +147,7 @@ def test_adding_something_runs_only_what_is_new(done, small, changes, kinds):
 
 def test_a_fraction_added_later_gives_the_same_number_as_one_asked_for_at_once(tmp_path, small):
     late, early = tmp_path / "late", tmp_path / "early"
-    one = small(seeds=1, estimators=["grad"], protocols=["roar"])
+    one = small(seeds=1, estimators=["grad"], metrics=["roar"])
     uproar.run(one, store=late, jobs=1)
     more = one.with_changes(fractions=[0.2, 0.4, 0.6])
     a, b = uproar.run(more, store=late, jobs=1), uproar.run(more, store=early, jobs=1)
@@ -171,7 +171,7 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
     metrics = ["total_variation", "pointing_game"]  # the second has no boxes here
 
     def scored(names, folder):
-        study = small(task="digits", limit=60, estimators=names, metrics=metrics, baselines=[], protocols=[], seeds=1)
+        study = small(task="digits", limit=60, estimators=names, metrics=metrics, baselines=[], seeds=1)
         jobs = [job for job in plan(study, Store(folder)).jobs if job.step == "metric_of_maps"]
         table = uproar.run(study, store=folder, jobs=1).scores
         values = table[table["estimator"] != "random"].set_index(["estimator", "metric"])
@@ -192,7 +192,7 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
 def test_a_metric_that_does_not_fit_the_images_fails_alone(tmp_path, small):
     """Its whole windows need larger images; what a job costs is guessed before that is found out."""
     metrics = ["total_variation", "deletion:coherency(unit=region)"]
-    study = small(estimators=["random"], baselines=[], metrics=metrics, protocols=[], seeds=1)
+    study = small(estimators=["random"], baselines=[], metrics=metrics, seeds=1)
     result = uproar.run(study, store=tmp_path, jobs=1).scores.set_index("metric")
     assert result.loc["total_variation", "status"] == "done"
     (other,) = [name for name in result.index if name.startswith("deletion")]
@@ -269,7 +269,7 @@ def fine(model, x, target):
 def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_path, small):
     (tmp_path / "broken.py").write_text(BROKEN)
     names = ["random", "nan_in_one", "raises", "does_not_apply", "fine"]
-    study = small(plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, protocols=["roar"])
+    study = small(plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, metrics=["roar"])
     store = f"memory://{tmp_path.name}"
     results = uproar.run(study, store=store, jobs=1)
     result = results.cells.query("fraction > 0").groupby("estimator")[["status", "reason"]].first()
@@ -295,7 +295,7 @@ def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are
         task="planted(size=8, channels=3, classes=3, train=60, test=30)",
         features="channel",
         seeds=1,
-        protocols=["roar"],
+        metrics=["roar"],
         estimators=["random", "grad", "sobel"],
     )
     results = uproar.run(study, store=tmp_path, jobs=1)
@@ -308,7 +308,7 @@ def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are
 
 def test_controls_that_are_not_rankings_run_as_cells(tmp_path, small):
     study = small(
-        estimators=["random", "bernoulli", "block_random_free"], seeds=1, protocols=["roar"], fractions=[0.5, 1.0]
+        estimators=["random", "bernoulli", "block_random_free"], seeds=1, metrics=["roar"], fractions=[0.5, 1.0]
     )
     results = uproar.run(study, store=tmp_path, jobs=1)
     assert set(results.cells["status"]) == {"done"}
@@ -320,7 +320,7 @@ def test_coin_flips_are_per_pixel_or_per_value_and_go_on_with_random_removal(tmp
         task="planted(size=8, channels=3, classes=3, train=60, test=30)",
         estimators=["random", "grad", "bernoulli", "bernoulli(each=value)"],
         seeds=1,
-        protocols=["roar"],
+        metrics=["roar"],
         fractions=[0.5],
         random_fractions=[0.9],
     )
@@ -339,7 +339,7 @@ SPLIT = "total_variation(split=train)"
 
 def test_total_variation_of_training_maps_is_that_of_the_training_images(tmp_path, small):
     """Song et al. average it over the training set; the control sobel has a map that anybody can compute."""
-    study = small(estimators=["random", "sobel"], seeds=1, protocols=[], metrics=["total_variation", SPLIT])
+    study = small(estimators=["random", "sobel"], seeds=1, metrics=["total_variation", SPLIT])
     results = uproar.run(study, store=tmp_path, jobs=1)
     task = uproar.load(study.tasks[0])
     values = results.image_scores.query("estimator == 'sobel'").groupby("metric")["value"]
@@ -359,7 +359,7 @@ def test_given_weights_make_the_base_model_fixed(tmp_path, small):
     task = uproar.load(small().tasks[0])
     net = uproar.build("cnn-small(width=4)", task, 123)
     save_file(net.state_dict(), tmp_path / "w.safetensors")
-    study = small(weights=str(tmp_path / "w.safetensors"), protocols=["roar:no-retrain"])
+    study = small(weights=str(tmp_path / "w.safetensors"), metrics=["roar:no-retrain"])
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert len(list(Store(tmp_path / "store").keys("model"))) == 1
     plain = results.cells.query("fraction == 0")["accuracy"]
@@ -461,7 +461,7 @@ class TestProcesses(ExecutorTests):
             "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
         )
         plugins = [str(tmp_path / "deadly.py")]
-        study = small(estimators=["random", "deadly"], plugins=plugins, seeds=1, protocols=["roar"])
+        study = small(estimators=["random", "deadly"], plugins=plugins, seeds=1, metrics=["roar"])
         results = uproar.run(study, store=tmp_path / "store", jobs=1)
         rows = results.cells.query("estimator == 'deadly' and fraction > 0")
         assert set(rows["status"]) == {"failed"}

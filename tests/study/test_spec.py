@@ -73,11 +73,7 @@ def test_a_study_survives_json():
         ('task = "digits"', 'task = "digit"', "No task is called 'digit'. Did you mean 'digits'"),
         ('task = "digits"', 'task = "digits"\nfill = "men"', "No fill is called 'men'"),
         ('task = "digits"', 'task = "digits"\nmodel = "cnn"', "No model is called 'cnn'"),
-        (
-            'task = "digits"',
-            'task = "digits"\nprotocols = ["raor"]',
-            "No protocol is called 'raor'. Did you mean 'roar'",
-        ),
+        ('task = "digits"', 'task = "digits"\nmetrics = ["raor"]', "No metric is called 'raor'. Did you mean 'roar'"),
         ('task = "digits"', 'task = "digits"\nname = "../x"', "name has letters"),
         ('task = "digits"', 'task = "digits"\nplugins = ["none.py"]', "no file"),
         ('"sg(grad)"', '"grad()"', "estimator grad is listed twice"),
@@ -114,7 +110,7 @@ def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):
     ("content", "sentence"),
     [
         ("1 / 0", "bad.py raises when it is loaded: ZeroDivisionError"),
-        ("x = 3", "bad.py declares nothing: .* task, fill, model, protocol, audit, paper"),
+        ("x = 3", "bad.py declares nothing: .* task, fill, model, audit or recipe"),
         ("def grad(model, x, target): return x", "would replace"),
         ("import uproar\n@uproar.estimator(passes=1)\ndef f(model, x, klass): return x", "takes model, x, target"),
     ],
@@ -154,7 +150,7 @@ def test_fractions_that_the_pixels_cannot_tell_apart_are_refused_before_anything
 
 def test_fractions_at_the_ends_are_those_of_nothing_and_of_everything(tmp_path, small):
     check_study(small(fractions=[0, 0.5, 1]))
-    check_study(small(protocols=[], metrics=["deletion"], fractions=[1e-12]))
+    check_study(small(metrics=["deletion"], fractions=[1e-12]))
 
 
 def test_the_baseline_is_the_mean_of_several_random_rankings():
@@ -182,13 +178,13 @@ def test_a_random_ranking_of_the_baseline_is_no_estimator_beside_it():
 
 
 def test_audits_share_the_rankings_of_the_study_where_that_costs_nothing():
-    study = study_of({"estimators": ["grad", "ig", "sobel"], "protocols": ["roar"], "random_rankings": 3})
+    study = study_of({"estimators": ["grad", "ig", "sobel"], "metrics": ["roar"], "random_rankings": 3})
     (request,) = audit_requests(study, ["blur"])
     counts = {name: len(part.baseline_chains) for name, part in request.studies.items()}
     assert counts.pop("study") == 3 and set(counts.values()) == {3}
     (request,) = audit_requests(study, ["stability"])
     for name, part in request.studies.items():
-        same = part.fill == study.fill and set(part.protocols) <= set(study.protocols) and part.tasks == study.tasks
+        same = part.fill == study.fill and set(part.metrics) <= set(study.metrics) and part.tasks == study.tasks
         assert len(part.baseline_chains) == (3 if same else 1), name
 
 
@@ -199,7 +195,7 @@ def test_a_study_that_removes_nothing_is_refused():
 
 
 def test_metrics_and_evaluators_judge_the_same_baselines_which_nobody_retrains_for():
-    study = Study(estimators=["grad"], metrics=["deletion"], protocols=["evaluator", "roar"])
+    study = Study(estimators=["grad"], metrics=["evaluator", "roar", "deletion"])
     (setting,) = settings_of(study)
     scored = {cell.estimator for cell in scores_of(study, setting) if not cell.check}
     judged = {cell.estimator for cell in evaluations_of(study, setting)}

@@ -87,7 +87,7 @@ def scores_of(study, root):
 
 def test_streamed_and_sharded_numbers_are_those_of_memory_bit_for_bit(ask, tmp_path):
     changes = {
-        "protocols": ["roar", "kar:no-retrain"],
+        "metrics": ["roar", "kar:no-retrain"],
         "fill": "uniform",
         "recipe": {"epochs": 1, "batch": 8, "augment": ["flip", "shift"]},
     }
@@ -123,7 +123,7 @@ def test_levels_are_restored_and_damage_is_noticed():
 def explained(ask, tmp_path, monkeypatch):
     """A store that has the sharded rankings of `grad`, and the same levels in one piece."""
     monkeypatch.setattr("uproar.store.CHUNK", 32)
-    study = ask(READ, estimators=["random", "grad"], protocols=["roar"])
+    study = ask(READ, estimators=["random", "grad"], metrics=["roar"])
     run_study(study, tmp_path, jobs=1)
     reading = reading_of(study, tmp_path)
     x, seed = reading.task.train.images.pixels, study.seeds[0]
@@ -169,13 +169,13 @@ def test_lost_and_damaged_shards_are_made_again_and_no_others(explained, tmp_pat
     assert all(path.stat().st_mtime_ns == then for path, then in others.items())
     again = ranked(reading_of(study, tmp_path), "grad", study.seeds[0], "train").important(0.6)
     assert torch.equal(again, levels.removed(0.6, (8, 8)))
-    columns = ["estimator", "protocol", "fraction", "seed", "accuracy", "ties"]
+    columns = ["estimator", "metric", "fraction", "seed", "accuracy", "ties"]
     assert collect(study, store).cells[columns].equals(expected[columns])
     assert plan(study, store).jobs == []
 
 
 def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypatch):
-    study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
+    study = ask(READ, estimators=["random", "grad"], metrics=["roar:no-retrain"])
     write, budget = backends.write_file, [6]
 
     def full(path, content, *apart):
@@ -199,7 +199,7 @@ def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypat
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc to know which file is written")
 def test_a_run_killed_while_a_shard_is_written_loses_only_that_shard(ask, tmp_path, monkeypatch):
-    study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
+    study = ask(READ, estimators=["random", "grad"], metrics=["roar:no-retrain"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons on forks
         child = os.fork()
@@ -257,8 +257,7 @@ def test_photos_of_few_of_the_classes_are_judged_and_pictured(tmp_path, monkeypa
         "task": "folder(root=photos, csv=list.csv, classes=9, share=0.5, size=16)",
         "model": "cnn-small",
         "estimators": ["random", "grad"],
-        "protocols": ["roar"],
-        "metrics": ["road"],
+        "metrics": ["roar", "road"],
         "fractions": [0.5],
         "seeds": 1,
         "recipe": {"epochs": 1},

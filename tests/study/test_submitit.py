@@ -51,7 +51,7 @@ class TestSubmitit(ExecutorTests):
 
 
 def test_a_study_gives_the_same_numbers_and_leaves_nothing_pickled(tmp_path, small):
-    study = small(estimators=["random", "grad"], protocols=["roar"], metrics=["deletion"], fractions=[0.6], seeds=1)
+    study = small(estimators=["random", "grad"], metrics=["roar", "deletion"], fractions=[0.6], seeds=1)
     here = uproar.run(study, store=tmp_path / "a" / "store", jobs=1)
     there = uproar.run(study, store=tmp_path / "b" / "store", slurm={"cluster": "debug"})
     pd.testing.assert_frame_equal(numbers(here), numbers(there))

@@ -21,7 +21,7 @@ from pydantic import Field
 from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, heat_map, knows_truth, unique_names
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import judges, metrics, read_metric, sign_of, uses_order
-from uproar.protocols import protocol_named
+from uproar.metrics.retraining import retraining_named
 from uproar.results.finding import Finding, Mark, Plot
 from uproar.statistics.comparisons import corrected, holm
 from uproar.statistics.correlation import concordance, row_correlations
@@ -121,7 +121,7 @@ def advantage(part: StudyEvidence, metric: str, estimator: str) -> Interval | No
     return difference if sign_of(metric) > 0 else -difference
 
 
-# metrics and protocols
+# metrics of maps and retraining
 
 METRICS = (
     "insertion(steps=20)",
@@ -145,12 +145,12 @@ def _studies(study: Study, metrics: Sequence[str], replicates: int) -> Mapping[s
     if POINTING not in own and knows_truth(study.tasks[0]):
         wanted.append(POINTING)
     names = unique_names(study.metric_names, [str(read_metric(name)) for name in wanted])
-    return {JUDGES: study.with_changes(metrics=names, protocols=(), seeds=study.seeds[:replicates])}
+    return {JUDGES: study.with_changes(metrics=names, seeds=study.seeds[:replicates])}
 
 
 @audit(
     title="Agreement of metrics",
-    question="Do metrics and protocols agree on which maps are good?",
+    question="Do metrics agree on which maps are good?",
     studies=_studies,
     paper="Vandersmissen and Oramas, sections 4.3 and 4.5",
     needs="at least 3 estimators beside random, 2 metrics and 10 test images",
@@ -221,15 +221,14 @@ def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEviden
     turned = rows.groupby("metric")["higher_is_better"].first().map({True: 1, False: -1})
     parts = [by_metric.mul(turned, axis=0).reindex(index=list(data.metrics), columns=list(data.estimators))]
     for name in _judging(own):
-        protocol = protocol_named(name)
+        metric = retraining_named(name)
         tables = {
-            chain: own.accuracy(name, chain).drop(columns=[protocol.plain], errors="ignore")
-            for chain in data.estimators
+            chain: own.accuracy(name, chain).drop(columns=[metric.plain], errors="ignore") for chain in data.estimators
         }
         accuracies = {
             chain: float(table.to_numpy().mean()) if table.size else math.nan for chain, table in tables.items()
         }
-        parts.append(protocol.direction * pd.DataFrame(accuracies, index=[name]))
+        parts.append(metric.direction * pd.DataFrame(accuracies, index=[name]))
     levels = pd.concat(parts).dropna()
     if len(levels) < 2:
         raise NotApplicable(f"{counted(len(levels), 'metric')} of all estimators; two are needed: run more")
@@ -237,14 +236,14 @@ def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEviden
 
 
 def _judging(own: StudyEvidence) -> list[str]:
-    """Protocols of the study that may rank estimators."""
-    return [p.name for p in own.study.protocol_list if p.judges] if own.study.protocols else []
+    """Metrics of the study that may rank estimators."""
+    return [p.name for p in own.study.retrainings if p.judges]
 
 
 def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
     """Each estimator's advantage over random by each metric, its interval, and its side where that is decided.
 
-    p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a protocol, as in the
+    p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a metric, as in the
     study's own verdicts.
     """
     rows = [
@@ -255,10 +254,10 @@ def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> p
     ]
     table = pd.DataFrame(rows, columns=["judge", "kind", "estimator", "advantage", "low", "high", "p"])
     tables = [corrected(table, effect="advantage").drop(columns="p")]
-    for protocol in _judging(own):
-        verdicts = own.verdicts(protocol).rename_axis("estimator").reset_index()
+    for metric in _judging(own):
+        verdicts = own.verdicts(metric).rename_axis("estimator").reset_index()
         if len(verdicts):
-            tables.append(verdicts.assign(judge=protocol, kind="protocol")[list(tables[0])])
+            tables.append(verdicts.assign(judge=metric, kind="retraining")[list(tables[0])])
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 
@@ -273,22 +272,22 @@ def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
-    """A mark on each verdict of a protocol that metrics put the other way; the clearest metric is named."""
+    """A mark on each verdict of a metric that metrics put the other way; the clearest metric is named."""
     against: dict[tuple[str, str], list[Any]] = {}
     for clash in clashes.itertuples():
         pair = (clash.better, clash.worse)
         for one, other in (pair, pair[::-1]):
-            if one.kind == "protocol" and other.kind == "metric":
+            if one.kind == "retraining" and other.kind == "metric":
                 against.setdefault((one.judge, clash.estimator), []).append(other)
     marks = []
-    for (protocol, estimator), others in against.items():
+    for (metric, estimator), others in against.items():
         first = others[0]
         side, ends = "better" if first.side > 0 else "worse", sorted([abs(first.low), abs(first.high)])
         why = f"{first.judge} finds {estimator} {side} than random by {abs(first.advantage):.3f} "
         why += f"[{ends[0]:.3f}, {ends[1]:.3f}]"
         if len(others) > 1:
             why += f"; so {'does' if len(others) == 2 else 'do'} {', '.join(o.judge for o in others[1:])}"
-        marks.append(Mark(protocol, estimator, f"contradicted by {first.judge}", why))
+        marks.append(Mark(metric, estimator, f"contradicted by {first.judge}", why))
     return tuple(marks)
 
 

@@ -14,7 +14,7 @@ from uproar.audits.registry import OWN, Evidence, Style, audit, conclude, heat_m
 from uproar.errors import NotApplicable
 from uproar.estimators import Chain, read_chain
 from uproar.expression import Call, parse
-from uproar.protocols import protocol_named
+from uproar.metrics.retraining import retraining_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.comparisons import corrected, paired
 from uproar.statistics.design import BASELINE
@@ -92,13 +92,13 @@ Sigma = Annotated[float, Field(gt=0)]
 Size = Annotated[int, Field(ge=3)]
 
 
-def _studies(study: Study, *, protocol: str, sigma: float, size: int, road: bool, **_: object) -> Mapping[str, Study]:
-    """The study's estimators plain and filtered, and blurred random, under the protocol and ROAD."""
+def _studies(study: Study, *, metric: str, sigma: float, size: int, road: bool, **_: object) -> Mapping[str, Study]:
+    """The study's estimators plain and filtered, and blurred random, under the metric and ROAD."""
     plain = plain_names(study)
     filters = Filters(sigma, size)
     filtered = [name for one in plain for name in filters.named(one).values()]
     names = unique_names(plain, [*filtered, SMOOTH_CONTROL])
-    return {"filtered": study.with_changes(estimators=names, protocols=(protocol,), metrics=(ROAD,) if road else ())}
+    return {"filtered": study.with_changes(estimators=names, metrics=(metric, ROAD) if road else (metric,))}
 
 
 @audit(
@@ -111,7 +111,7 @@ def _studies(study: Study, *, protocol: str, sigma: float, size: int, road: bool
 def blur(
     evidence: Evidence,
     *,
-    protocol: Literal["roar", "kar"] = "roar",
+    metric: Literal["roar", "kar"] = "roar",
     sigma: Sigma = 1.0,
     size: Size = 3,
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.01,
@@ -121,19 +121,19 @@ def blur(
 
     `holds` needs every gain to be below `margin` with 95 % confidence; `road=false` saves the time of ROAD.
     """
-    part, filters, sign = evidence["filtered"], Filters(sigma, size), protocol_named(protocol).direction
+    part, filters, sign = evidence["filtered"], Filters(sigma, size), retraining_named(metric).direction
     plain = plain_names(evidence.study)
-    table = part.areas(protocol)
+    table = part.areas(metric)
     gained = filter_gains(table, plain, filters, sign)
     road_gained = filter_gains(part.metric_values(ROAD), plain, filters, -1)
     if gained.empty or BASELINE not in table.index:
         raise NotApplicable("no estimator is finished both plain and filtered; see the report's list of problems")
     controls = control_gains(table, filters, sign)
-    tables = {f"gain by filtering, {protocol} (mean over the curve)": gained}
-    curves = {name: curve.mean() for name, curve in part.curves(protocol).items()}
+    tables = {f"gain by filtering, {metric} (mean over the curve)": gained}
+    curves = {name: curve.mean() for name, curve in part.curves(metric).items()}
     fractions = part.study.fractions
-    counts: dict[str, Count] = {protocol: Count.of(gained)}
-    plots = [_differences(protocol, curves, fractions, plain, filters, counts[protocol], sign < 0)]
+    counts: dict[str, Count] = {metric: Count.of(gained)}
+    plots = [_differences(metric, curves, fractions, plain, filters, counts[metric], sign < 0)]
     if len(road_gained):
         tables["gain by filtering, road (area)"], counts[ROAD] = road_gained, Count.of(road_gained)
         shares, curves = part.axis(ROAD), {}
@@ -153,7 +153,7 @@ def blur(
         f"{sentence} ({counted(table.shape[1], 'replicate')}, Holm at 5 %).",
         plots=tuple(plots),
         tables={**tables, "controls": controls},
-        marks=marks(evidence[OWN].verdicts(protocol), table, filters, controls, protocol, sign),
+        marks=marks(evidence[OWN].verdicts(metric), table, filters, controls, metric, sign),
         notes=(
             "Gain is positive where the filtered map is better; the filters see the finished map alone, so what they "
             "gain was not learned from the model.",
@@ -223,7 +223,7 @@ def _in_points(row: pd.Series, column: str = "gain") -> str:
 
 
 def marks(
-    own: pd.DataFrame, table: pd.DataFrame, filters: Filters, controls: pd.DataFrame, protocol: str, sign: int
+    own: pd.DataFrame, table: pd.DataFrame, filters: Filters, controls: pd.DataFrame, metric: str, sign: int
 ) -> tuple[Mark, ...]:
     """Verdicts of the study that smoothness explains: matched by a smooth random ranking, or turned by a filter."""
     better, worse = ([e for e in own.index[own["side"] == side] if e in table.index] for side in (1, -1))
@@ -246,7 +246,7 @@ def marks(
             reasons[versions[row["first"]]] = (
                 f"worse than random, but {row['first']} is {_in_points(row)} points better"
             )
-    return tuple(Mark(protocol, name, "explained by blur", why) for name, why in reasons.items())
+    return tuple(Mark(metric, name, "explained by blur", why) for name, why in reasons.items())
 
 
 def _differences(

@@ -41,7 +41,7 @@ PIXELS, BLOCKS = BASELINE, "block_random"
 
 def _shapes(study: Study, *, margin: float) -> Mapping[str, Study]:
     """Random pixels and random blocks under ROAR."""
-    return {"shapes": study.with_changes(estimators=(PIXELS, BLOCKS), protocols=("roar",), metrics=())}
+    return {"shapes": study.with_changes(estimators=(PIXELS, BLOCKS), metrics=("roar",))}
 
 
 @audit(
@@ -132,10 +132,8 @@ def _cues(study: Study, *, fraction: float, share: float, margin: float) -> Mapp
         raise NotApplicable(f"a cue of {share:g} needs a larger share to be removed than {fraction:g}; raise fraction")
     cue = _cue(share)
     return {
-        "holes": study.with_changes(
-            estimators=(CENTRE, cue), protocols=(RETRAINED, ORIGINAL), fractions=(fraction,), metrics=()
-        ),
-        "edge": study.with_changes(estimators=(cue,), protocols=(CLEAN,), fractions=(share,), metrics=()),
+        "holes": study.with_changes(estimators=(CENTRE, cue), metrics=(RETRAINED, ORIGINAL), fractions=(fraction,)),
+        "edge": study.with_changes(estimators=(cue,), metrics=(CLEAN,), fractions=(share,)),
     }
 
 
@@ -155,9 +153,7 @@ def spurious(evidence: Evidence, *, fraction: Share = 0.7, share: Share = 0.05, 
     """
     part, cue = evidence["holes"], _cue(share)
     accuracy = {
-        (protocol, name): _at(part, protocol, name, fraction)
-        for protocol in (RETRAINED, ORIGINAL)
-        for name in (CENTRE, cue)
+        (metric, name): _at(part, metric, name, fraction) for metric in (RETRAINED, ORIGINAL) for name in (CENTRE, cue)
     }
     retrained = paired_over_seeds(accuracy[RETRAINED, cue], accuracy[RETRAINED, CENTRE])
     original = paired_over_seeds(accuracy[ORIGINAL, cue], accuracy[ORIGINAL, CENTRE])
@@ -174,8 +170,8 @@ def spurious(evidence: Evidence, *, fraction: Share = 0.7, share: Share = 0.05, 
     }
     networks = {RETRAINED: "retrained", ORIGINAL: "original"}
     holes = [
-        _bar(networks[protocol], "centre and cue of the label" if name == cue else "centre", values)
-        for (protocol, name), values in accuracy.items()
+        _bar(networks[metric], "centre and cue of the label" if name == cue else "centre", values)
+        for (metric, name), values in accuracy.items()
     ]
     edges = [_bar("trained on whole images", "", plain), _bar(f"trained with the cue ({100 * share:g} %)", "", edge)]
     signed = {
@@ -222,11 +218,11 @@ def place_state(fooled: Interval, margin: float) -> State:
     return conclude(misleads=fooled.side > 0, holds=fooled.high < margin)
 
 
-def _at(part: StudyEvidence, protocol: str, estimator: str, fraction: float) -> pd.Series:
-    accuracy = part.accuracy(protocol, estimator)
+def _at(part: StudyEvidence, metric: str, estimator: str, fraction: float) -> pd.Series:
+    accuracy = part.accuracy(metric, estimator)
     if fraction not in accuracy.columns:
         raise NotApplicable(
-            f"{protocol} of {estimator} at t={fraction:g} is not finished; see the report's list of problems"
+            f"{metric} of {estimator} at t={fraction:g} is not finished; see the report's list of problems"
         )
     return accuracy[fraction]
 

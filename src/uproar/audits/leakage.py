@@ -22,7 +22,7 @@ from uproar.training.fit import nll_bits
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
-DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
+DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask-pixels")
 DECOUPLED = ("decoupled", "decoupled:permuted")
 NEAR_ZERO = 0.05
 """Share of the class's entropy below which what the pixels add to the mask counts as nothing."""
@@ -42,55 +42,55 @@ class Predictions:
         self.entropy = float(-torch.special.xlogy(shares, shares).sum()) / math.log(2)
         """The entropy of the labels in bits."""
 
-    def answers(self, protocol: str, estimator: str, fraction: float) -> list[np.ndarray] | None:
+    def answers(self, metric: str, estimator: str, fraction: float) -> list[np.ndarray] | None:
         """The scores of every replicate, (images, classes)."""
         try:
-            return [self.part.answers(protocol, estimator, fraction, seed) for seed in self.part.study.seeds]
+            return [self.part.answers(metric, estimator, fraction, seed) for seed in self.part.study.seeds]
         except NotApplicable:
             return None
 
-    def correct(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+    def correct(self, metric: str, estimator: str, fraction: float) -> np.ndarray | None:
         """1 where the prediction is the label."""
-        scores = self.answers(protocol, estimator, fraction)
+        scores = self.answers(metric, estimator, fraction)
         return None if scores is None else (np.stack(scores).argmax(2) == self.labels.numpy()).astype(float)
 
-    def loss_bits(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+    def loss_bits(self, metric: str, estimator: str, fraction: float) -> np.ndarray | None:
         """Negative log likelihood of the label in bits, calibrated on other images."""
-        scores = self.answers(protocol, estimator, fraction)
+        scores = self.answers(metric, estimator, fraction)
         return None if scores is None else np.stack([nll_bits(torch.from_numpy(s), self.labels) for s in scores])
 
     def added_bits(self, estimator: str, fraction: float) -> np.ndarray | None:
         """Bits that pixels add to the mask."""
-        alone, both = (self.loss_bits(p, estimator, fraction) for p in ("roar:mask", "roar:mask+pixels"))
+        alone, both = (self.loss_bits(p, estimator, fraction) for p in ("roar:mask", "roar:mask-pixels"))
         return None if alone is None or both is None else alone - both
 
-    def accuracy(self, protocol: str, estimator: str, fraction: float) -> float:
+    def accuracy(self, metric: str, estimator: str, fraction: float) -> float:
         """Mean accuracy over the replicates that are there; NaN if none is."""
         cells = self.part.cells
-        same = (cells["protocol"] == protocol) & (cells["estimator"] == estimator)
+        same = (cells["metric"] == metric) & (cells["estimator"] == estimator)
         return float(cells[same & np.isclose(cells["fraction"], fraction)]["accuracy"].mean())
 
-    def finished(self, *protocols: str) -> Iterator[tuple[str, float, list[np.ndarray]]]:
-        """Estimator, fraction and `correct` of each protocol (or `ADDED`), wherever all of them are finished."""
+    def finished(self, *metrics: str) -> Iterator[tuple[str, float, list[np.ndarray]]]:
+        """Estimator, fraction and `correct` of each metric (or `ADDED`), wherever all of them are finished."""
         for name, t in itertools.product(self.part.estimators, self.fractions):
-            arrays = [self.added_bits(name, t) if p == ADDED else self.correct(p, name, t) for p in protocols]
+            arrays = [self.added_bits(name, t) if p == ADDED else self.correct(p, name, t) for p in metrics]
             whole = [array for array in arrays if array is not None]
-            if len(whole) == len(protocols):
+            if len(whole) == len(metrics):
                 yield name, t, whole
 
-    def over_fractions(self, *protocols: str) -> dict[str, list[np.ndarray]]:
+    def over_fractions(self, *metrics: str) -> dict[str, list[np.ndarray]]:
         """The same by estimator as means over all fractions; estimators that lack one are left out."""
         by_name: dict[str, list[list[np.ndarray]]] = {}
-        for name, _, arrays in self.finished(*protocols):
+        for name, _, arrays in self.finished(*metrics):
             by_name.setdefault(name, []).append(arrays)
         whole = {name: rows for name, rows in by_name.items() if len(rows) == len(self.fractions)}
         return {name: [np.mean(arrays, axis=0) for arrays in zip(*rows, strict=True)] for name, rows in whole.items()}
 
 
 def _studies(study: Study) -> Mapping[str, Study]:
-    asked = ("kar",) if "kar" in study.protocols else ()
+    asked = ("kar",) if "kar" in study.metrics else ()
     names = unique_names((BASELINE,), study.estimators)
-    return {"masks": study.with_changes(protocols=(*DIAGNOSIS, *asked, *DECOUPLED), estimators=names, metrics=())}
+    return {"masks": study.with_changes(metrics=(*DIAGNOSIS, *asked, *DECOUPLED), estimators=names)}
 
 
 @audit(
@@ -124,7 +124,7 @@ def leakage(evidence: Evidence) -> Finding:
         plots=tuple(plots),
         tables=tables,
         marks=tuple(
-            Mark(each.protocol, each.estimator, "leaks", each.why(predictions.chance))
+            Mark(each.metric, each.estimator, "leaks", each.why(predictions.chance))
             for each in (*known, *kept)
             if each.leaks
         ),
@@ -150,15 +150,15 @@ _NOTES = (
 class _Leak:
     """One estimator: how far its masks alone go, and what pixels add."""
 
-    protocol: str
+    metric: str
     estimator: str
     mask: float
-    """Accuracy of the networks that see masks alone, and of those that the protocol trains, mean over fractions."""
+    """Accuracy of the networks that see masks alone, and of those that the metric trains, mean over fractions."""
     shown: float
     beyond_half: Interval
-    """Accuracy of masks alone minus half of what the protocol leaves above chance, and chance."""
+    """Accuracy of masks alone minus half of what the metric leaves above chance, and chance."""
     left: Interval
-    """What the protocol leaves above chance."""
+    """What the metric leaves above chance."""
     added: Interval | None
     """Bits that pixels add to the mask."""
     bits: float
@@ -169,7 +169,7 @@ class _Leak:
 
     @property
     def size(self) -> float:
-        """The accuracy that the protocol leaves and that the mask could give."""
+        """The accuracy that the metric leaves and that the mask could give."""
         return min(self.mask, self.shown)
 
     @property
@@ -183,22 +183,22 @@ class _Leak:
 
     def why(self, chance: float) -> str:
         """The numbers behind a mark."""
-        text = f"masks alone {self.mask:.3f}, {self.protocol.upper()} {self.shown:.3f}, chance {chance:.3f}"
+        text = f"masks alone {self.mask:.3f}, {self.metric.upper()} {self.shown:.3f}, chance {chance:.3f}"
         return text + ("" if self.added is None else f"; pixels add {self.added.text()} bits")
 
 
-def _leaks(predictions: Predictions, protocol: str) -> list[_Leak]:
-    """Every estimator but random of which all networks of a protocol, and those without pixels, are there."""
+def _leaks(predictions: Predictions, metric: str) -> list[_Leak]:
+    """Every estimator but random of which all networks of a metric, and those without pixels, are there."""
     leaks, chance = [], predictions.chance
-    added = predictions.over_fractions(ADDED) if protocol == "roar" else {}
-    for name, (mask, shown) in predictions.over_fractions("roar:mask", protocol).items():
+    added = predictions.over_fractions(ADDED) if metric == "roar" else {}
+    for name, (mask, shown) in predictions.over_fractions("roar:mask", metric).items():
         if name == BASELINE:
             continue
         beyond_half = crossed_mean(mask - (shown + chance) / 2, worst=-(1 + chance) / 2)
         left = crossed_mean(shown - chance, worst=-chance)
         bits = crossed_mean(added[name][0]) if name in added else None
         means = float(mask.mean()), float(shown.mean())
-        leaks.append(_Leak(protocol, name, *means, beyond_half, left, bits, predictions.entropy))
+        leaks.append(_Leak(metric, name, *means, beyond_half, left, bits, predictions.entropy))
     return leaks
 
 

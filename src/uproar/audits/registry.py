@@ -1,11 +1,11 @@
 """The registry of audits: the studies that an audit needs, and the verdict it draws from their results.
 
     @audit(title="Geometry", question="Does the shape of what is removed matter?", studies=needed)
-    def geometry(evidence, *, protocol="roar"):
+    def geometry(evidence, *, metric="roar"):
         ...
         return Finding("misleads", "Random blocks cost 12.3 ± 0.8 points more than random pixels ...")
 
-`studies(study, **options)` gives studies by part, each the given study with other estimators, protocols, metrics,
+`studies(study, **options)` gives studies by part, each the given study with other estimators, metrics,
 fills or tasks. They run as any study does: what the store has is not computed again, so that an audit after a run costs
 only what is new. The verdict is a function of the results of those studies, and of nothing else.
 
@@ -65,7 +65,7 @@ class StudyEvidence(ABC):
 
     @property
     def cells(self) -> pd.DataFrame:
-        """One row per finished cell: protocol, estimator, fraction, seed, accuracy, ..."""
+        """One row per finished cell: metric, estimator, fraction, seed, accuracy, ..."""
         return self.view.done
 
     @property
@@ -73,22 +73,22 @@ class StudyEvidence(ABC):
         """One row per finished metric: metric, estimator, seed, value, higher_is_better, ..."""
         return self.view.scores
 
-    def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
+    def accuracy(self, metric: str, estimator: str) -> pd.DataFrame:
         """Accuracy by seed (rows) and fraction (columns), plain training included; only whole columns."""
-        return self.view.accuracy(protocol, estimator)
+        return self.view.accuracy(metric, estimator)
 
-    def curves(self, protocol: str) -> dict[str, pd.DataFrame]:
+    def curves(self, metric: str) -> dict[str, pd.DataFrame]:
         """`accuracy` of each estimator that takes part in comparisons, in the order of the study."""
-        compared = set(self.view.curves(protocol)["estimator"])
-        return {name: self.accuracy(protocol, name) for name in self.estimators if name in compared}
+        compared = set(self.view.curves(metric)["estimator"])
+        return {name: self.accuracy(metric, name) for name in self.estimators if name in compared}
 
-    def areas(self, protocol: str) -> pd.DataFrame:
+    def areas(self, metric: str) -> pd.DataFrame:
         """Mean height of each curve, estimators by seeds; refused where nothing can be compared."""
-        if protocol not in self.view.protocols:
+        if metric not in self.view.retrained:
             raise NotApplicable("no estimator has finished cells")
-        if protocol in self.view.remarks:
+        if metric in self.view.remarks:
             raise NotApplicable("the estimators share no finished fraction")
-        table = self.view.areas(protocol)
+        table = self.view.areas(metric)
         if table.shape[1] < 2:
             raise NotApplicable("1 replicate cannot give an interval; run at least 2 seeds")
         return table.reindex([name for name in self.estimators if name in table.index])
@@ -99,15 +99,15 @@ class StudyEvidence(ABC):
         table = rows.pivot(index="estimator", columns="seed", values="value").astype(float)
         return table.reindex([name for name in self.estimators if name in table.index])
 
-    def verdicts(self, protocol: str) -> pd.DataFrame:
-        """The study's own verdicts under a protocol, by estimator; empty where it has none."""
-        table = self.view.verdicts.get(protocol)
+    def verdicts(self, metric: str) -> pd.DataFrame:
+        """The study's own verdicts under a metric, by estimator; empty where it has none."""
+        table = self.view.verdicts.get(metric)
         if table is None:
             return pd.DataFrame(columns=["verdict", "side", "advantage", "low", "high"])
         return table.set_index("estimator")
 
     @abstractmethod
-    def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
+    def answers(self, metric: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""
 
     @abstractmethod

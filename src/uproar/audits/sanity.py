@@ -37,13 +37,13 @@ def _studies(study: Study, *, similarity: str, limit: float, labels: bool) -> Ma
     names = _ranked(study)
     if not names:
         raise NotApplicable("the study has no estimator that makes maps; add one, e.g. grad")
-    parts = {"weights": study.with_changes(estimators=names, protocols=(), metrics=(_metric(similarity),))}
+    parts = {"weights": study.with_changes(estimators=names, metrics=(_metric(similarity),))}
     models = tuple(name for name in names if read_chain(name).needs_model)
     if labels and study.weights is None and models:
         fraction = next((t for t in study.fractions if 0 < t < 1), 0.5)
         (task,) = study.tasks
         same = study.with_changes(
-            estimators=models, protocols=("roar:no-retrain",), metrics=(), fractions=(fraction,), target="label"
+            estimators=models, metrics=("roar:no-retrain",), fractions=(fraction,), target="label"
         )
         parts |= {"labels": same, "shuffled": same.with_changes(tasks=(f"shuffled-labels({task})",))}
     return parts
@@ -80,7 +80,7 @@ def sanity(
         notes += note
     elif labels:
         notes.append("The base model is given, so that no network was trained on shuffled labels.")
-    own = {p: evidence[OWN].verdicts(p) for p in evidence.study.protocols}
+    own = {one.name: evidence[OWN].verdicts(one.name) for one in evidence.study.retrainings}
     tables = {f"similarity ({similarity}) to the maps of a fresh network": rows}
     if len(learned):
         tables[f"similarity ({similarity}) to the maps of a network {LABELS}"] = learned
@@ -159,10 +159,10 @@ def _learned(evidence: Evidence, similarity: Similarity, limit: float) -> tuple[
 
 
 def rewarded_estimators(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
-    """Estimators that ignore the model and yet are better than random, by protocol."""
+    """Estimators that ignore the model and yet are better than random, by metric."""
     ignoring = set(rows.loc[rows["ignores"], "estimator"])
-    better = {protocol: [e for e in table.index[table["side"] > 0] if e in ignoring] for protocol, table in own.items()}
-    return {protocol: names for protocol, names in better.items() if names}
+    better = {metric: [e for e in table.index[table["side"] > 0] if e in ignoring] for metric, table in own.items()}
+    return {metric: names for metric, names in better.items() if names}
 
 
 def state(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> State:
@@ -183,10 +183,10 @@ def _ignoring(rows: pd.DataFrame, learned: pd.DataFrame) -> Iterator[tuple[str, 
 def marks(rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> tuple[Mark, ...]:
     """Verdicts about estimators that do not depend on what the network has learned."""
     found: dict[tuple[str, str], Mark] = {}
-    for protocol, table in own.items():
+    for metric, table in own.items():
         for text, row, why in _ignoring(rows, learned):
             if row.estimator in table.index:
-                found.setdefault((protocol, row.estimator), Mark(protocol, row.estimator, f"ignores the {text}", why))
+                found.setdefault((metric, row.estimator), Mark(metric, row.estimator, f"ignores the {text}", why))
     return tuple(found.values())
 
 
@@ -207,8 +207,8 @@ def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float)
     open_ones = rows[~rows["ignores"] & (rows["high"] >= limit)]
     if len(open_ones):
         words += f"; {', '.join(open_ones['estimator'])} cannot be told"
-    for protocol, names in rewarded_estimators(rows, own).items():
-        words += f"; {protocol.upper()} calls {', '.join(names)} better than random all the same"
+    for metric, names in rewarded_estimators(rows, own).items():
+        words += f"; {metric.upper()} calls {', '.join(names)} better than random all the same"
     return f"{words} ({counted(n, 'replicate')})."
 
 

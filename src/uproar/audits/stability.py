@@ -13,7 +13,7 @@ import pandas as pd
 from uproar.audits.registry import OWN, Evidence, StudyEvidence, Style, audit, bars, conclude
 from uproar.errors import NotApplicable
 from uproar.expression import parse
-from uproar.protocols import protocol_named
+from uproar.metrics.retraining import retraining_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.seeds import key
 from uproar.statistics.comparisons import compare
@@ -32,11 +32,11 @@ AGREES = 0.5
 """Kendall's τ from which two rankings count as alike: three of four pairs in the same order."""
 
 
-def _studies(study: Study, *, protocol: str, fill: str, models: tuple[str, ...]) -> Mapping[str, Study]:
-    """The study under one protocol; with another fill, and with other models."""
+def _studies(study: Study, *, metric: str, fill: str, models: tuple[str, ...]) -> Mapping[str, Study]:
+    """The study under one metric; with another fill, and with other models."""
     if models and study.weights is not None:
         raise NotApplicable("the weights are given for one model; leave out weights or models")
-    base = study.with_changes(protocols=(protocol,), metrics=())
+    base = study.with_changes(metrics=(metric,))
     parts = {"base": base}
     if fill != "same":
         parts["fill"] = base.with_changes(fill=_other(study, fill))
@@ -56,15 +56,15 @@ def _other(study: Study, fill: str) -> str:
     needs=f"at least 2 seeds, 3 estimators with random, and {IMAGES} test images",
 )
 def stability(
-    evidence: Evidence, *, protocol: Literal["roar", "kar"] = "roar", fill: str = "other", models: tuple[str, ...] = ()
+    evidence: Evidence, *, metric: Literal["roar", "kar"] = "roar", fill: str = "other", models: tuple[str, ...] = ()
 ) -> Finding:
     """Seeds and test images are drawn anew; the ranking is compared with that of other settings.
 
     `fill="other"` retrains once more with the linear fill (with the mean where the study has the linear one),
     `fill="same"` leaves that out; `models=["resnet-small"]` adds other networks.
     """
-    sign = protocol_named(protocol).direction
-    base = _outcomes(evidence["base"], protocol)
+    sign = retraining_named(metric).direction
+    base = _outcomes(evidence["base"], metric)
     estimators, _, seeds, images = base.right.shape
     if seeds < 2:
         raise NotApplicable("1 replicate does not tell how much a ranking wavers; run at least 2 seeds")
@@ -74,8 +74,8 @@ def stability(
         raise NotApplicable(f"{counted(images, 'test image')} are too few to be drawn anew; use at least {IMAGES}")
     changes = {f"{100 * t:g} % alone": base.at(t) for t in base.fractions} if len(base.fractions) > 1 else {}
     if fill != "same":
-        changes[f"fill {_other(evidence.study, fill)}"] = _outcomes(evidence["fill"], protocol)
-    changes |= {f"model {name}": _outcomes(evidence[f"model {name}"], protocol) for name in models}
+        changes[f"fill {_other(evidence.study, fill)}"] = _outcomes(evidence["fill"], metric)
+    changes |= {f"model {name}": _outcomes(evidence[f"model {name}"], metric) for name in models}
     draws = resampled_means(base.values)
     better = decided_pairs(base, sign)
     table, turned = compare_rankings(base, changes, draws, better, sign)
@@ -89,7 +89,7 @@ def stability(
                 turned, columns=["what changes", "better in the study", "better then"]
             ),
         },
-        marks=marks(evidence[OWN].verdicts(protocol), turned, protocol),
+        marks=marks(evidence[OWN].verdicts(metric), turned, metric),
         notes=(
             "Kendall's τ is 1 for the same order and 0 for unrelated ones. Intervals: 1000 draws of seeds and test "
             "images; between seeds and between halves of the images, the range that was seen.",
@@ -126,7 +126,7 @@ class Outcomes:
         return Outcomes(tuple(names), self.fractions, self.right[rows])
 
 
-def _outcomes(part: StudyEvidence, protocol: str) -> Outcomes:
+def _outcomes(part: StudyEvidence, metric: str) -> Outcomes:
     """What every estimator with all its cells left right; those with a gap are left out."""
     labels = part.task.test.labels.numpy()
     fractions = tuple(t for t in sorted(part.study.fractions) if 0 < t < 1)
@@ -134,7 +134,7 @@ def _outcomes(part: StudyEvidence, protocol: str) -> Outcomes:
     for name in part.estimators:
         try:
             correct[name] = [
-                [part.answers(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds] for t in fractions
+                [part.answers(metric, name, t, s).argmax(1) == labels for s in part.study.seeds] for t in fractions
             ]
         except NotApplicable:
             continue
@@ -211,7 +211,7 @@ def state(table: pd.DataFrame, turned: Sequence[Turn], better: np.ndarray) -> St
     return conclude(misleads=bool(turned), holds=bool(most and (table["tau"] >= AGREES).all()))
 
 
-def marks(own: pd.DataFrame, turned: Sequence[Turn], protocol: str) -> tuple[Mark, ...]:
+def marks(own: pd.DataFrame, turned: Sequence[Turn], metric: str) -> tuple[Mark, ...]:
     """Estimators whose comparison with random turns round."""
     by_estimator: dict[str, list[str]] = {}
     for what, first, second in turned:
@@ -219,7 +219,7 @@ def marks(own: pd.DataFrame, turned: Sequence[Turn], protocol: str) -> tuple[Mar
             name = second if first == BASELINE else first
             by_estimator.setdefault(name, []).append(what)
     return tuple(
-        Mark(protocol, name, "turns round", f"the other side of random with {', '.join(whats)}")
+        Mark(metric, name, "turns round", f"the other side of random with {', '.join(whats)}")
         for name, whats in by_estimator.items()
         if name in own.index
     )

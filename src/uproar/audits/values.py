@@ -168,9 +168,7 @@ def _studies(study: Study, estimators: Sequence[str], replicates: int) -> Mappin
     chains = [c for n in names for scheme, clip in variants() for c in changed_chains(n, scheme, clip).values()]
     metrics = tuple(str(read_metric(m)) for m in METRICS.values())
     seeds = study.seeds[:replicates]
-    return {
-        ALTERED: study.with_changes(estimators=unique_names(chains, ()), metrics=metrics, protocols=(), seeds=seeds)
-    }
+    return {ALTERED: study.with_changes(estimators=unique_names(chains, ()), metrics=metrics, seeds=seeds)}
 
 
 @audit(

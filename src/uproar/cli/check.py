@@ -32,7 +32,7 @@ def check(
         argument(
             "FILE|NAME…",
             "my_method.py, my_metric.py, 'sg(grad)', deletion",
-            autocompletion=complete_names("estimators", "metrics", "protocols"),
+            autocompletion=complete_names("estimators", "metrics"),
         ),
     ],
     model: Model = "cnn-small",

@@ -18,10 +18,10 @@ from uproar.estimators.registry import COMMON_NAMES
 from uproar.expression import shown_value
 from uproar.extend import papers, title_of
 from uproar.metrics import metrics
+from uproar.metrics.registry import CHECKS
 from uproar.models import models
 from uproar.papers.claims import claims_named, papers_with_claims
 from uproar.papers.exhibits import exhibits
-from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills
 from uproar.results.board import card_of
@@ -38,6 +38,12 @@ ROLES = {
     "postprocess": "filters, outermost, e.g. gaussian(sq(grad))",
 }
 """Titles of the tables of estimators."""
+KINDS = {
+    "evaluator": "metrics by an evaluator (a study, or choose with training images)",
+    "retraining": "metrics by networks on changed images (a study)",
+    "maps": "metrics of maps, no training",
+}
+"""Titles of the tables of metrics."""
 
 
 def tables_of(kind: str) -> list[Table]:
@@ -54,26 +60,17 @@ def tables_of(kind: str) -> list[Table]:
         return [
             _table(f"{key}: {title_of(key)}", ["shows", "what"], [one.row for one in own]) for key, own in shown.items()
         ]
+    if kind == "metrics":
+        by_kind = [(title, [e for e in metrics.values() if e.facts["kind"] == k]) for k, title in KINDS.items()]
+        rows = [list(pair) for pair in CHECKS.items()]
+        checks = _table("checks of some test images, which raise warnings", ["name", "metric"], rows)
+        return [*(_metrics(title, entries) for title, entries in by_kind), checks]
     columns, rows = ["name", "what it is"], []
     if kind == "tasks":
         for entry in tasks.values():
             parts = [f"{entry.summary} {str(entry.facts.get('images', '')).capitalize()}.".strip()]
             parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
             rows.append([entry.name, " ".join(parts)])
-    elif kind == "metrics":
-        columns = ["name", "better", "true to", "τ (order, top)", "what it is"]
-        for entry in metrics.values():
-            facts = entry.facts
-            span = f"From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}."
-            parts = [entry.summary, span, *([f"Needs {facts['needs']}."] if facts["needs"] else [])]
-            parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
-            better = "higher" if facts["higher_is_better"] else "lower"
-            rows.append([entry.name, better, facts.get("true_to", ""), _known_order(entry.name), " ".join(parts)])
-    elif kind == "protocols":
-        columns = ["name", "what it does", "better is", "true to", "τ (order, top)"]
-        for protocol in PROTOCOLS.values():
-            better = "higher accuracy" if protocol.higher_is_better else "lower accuracy"
-            rows.append([protocol.name, protocol.summary, better, protocol.true_to, _known_order(protocol.name)])
     elif kind == "audits":
         columns = ["name", "question", "options"]
         for entry in audits.values():
@@ -89,6 +86,19 @@ def tables_of(kind: str) -> list[Table]:
     else:
         rows = [[name, summary(path.read_text(encoding="utf-8"))] for name, path in shipped_studies().items()]
     return [_table(kind, columns, rows)]
+
+
+def _metrics(title: str, entries: list[Entry]) -> Table:
+    rows = []
+    for entry in entries:
+        facts, parts = entry.facts, [entry.summary]
+        if facts["kind"] == "maps":
+            parts.append(f"From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}.")
+            parts += [f"Needs {facts['needs']}."] if facts["needs"] else []
+        parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
+        better = "higher" if facts["higher_is_better"] else "lower"
+        rows.append([entry.name, better, facts["true_to"], _known_order(entry.name), " ".join(parts)])
+    return _table(title, ["name", "better", "true to", "τ (order, top)", "what it is"], rows)
 
 
 def _table(title: str, columns: list[str], rows: list[list[str]]) -> Table:

@@ -22,7 +22,6 @@ class Kind(StrEnum):
     models = "models"
     fills = "fills"
     metrics = "metrics"
-    protocols = "protocols"
     audits = "audits"
     recipes = "recipes"
     claims = "claims"
@@ -38,8 +37,7 @@ NEXT = {
     "tasks": "uproar data get NAME downloads one; hf:NAME is any set of Hugging Face datasets",
     "models": "uproar run --model NAME; your own: --model net.py:build",
     "fills": "uproar run --fill NAME",
-    "metrics": "uproar score --metrics A,B; ✓ trusted by the board: uproar check NAME",
-    "protocols": "uproar run --protocols A,B; ✓ trusted by the board: uproar check NAME",
+    "metrics": "uproar run --metrics A,B uses them; ✓ trusted by the board",
     "audits": "uproar audit FOLDER --audits NAME,NAME, for the folder of a run",
     "recipes": "uproar run --recipe NAME",
     "claims": "uproar report FOLDER --claims NAME, for the folder of a run",

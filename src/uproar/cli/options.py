@@ -270,11 +270,9 @@ class Changes:
     estimators: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="usual")] = (
         None
     )
-    protocols: Annotated[
-        list[str] | None, names("protocols", "Metrics that retrain (uproar ls protocols)", default="usual")
-    ] = None
     metrics: Annotated[
-        list[str] | None, names("metrics", "Metrics without training (uproar ls metrics)", default="none")
+        list[str] | None,
+        names("metrics", "Evaluator, ROAR, KAR, ROAD, … (uproar ls metrics)", default="evaluator, ROAR, KAR"),
     ] = None
     seeds: Annotated[int | None, option("N", "Number of seeds (runs)", default="5")] = None
     plugin: Plugins = None
@@ -282,15 +280,6 @@ class Changes:
     audits: Annotated[
         list[str] | None,
         advanced("A,B,…", "Questions about the benchmark itself (uproar ls audits)", default="none", kind="audits"),
-    ] = None
-    checks: Annotated[
-        list[str] | None,
-        advanced(
-            "A,B,…",
-            'Sanity and stability checks to run ("" for none)',
-            default="randomisation(order=whole), sensitivity_max(samples=1)",
-            kind="metrics",
-        ),
     ] = None
     fractions: Annotated[
         list[str] | None,
@@ -321,7 +310,7 @@ class Changes:
 
     def applied(self, base: Study) -> Study:
         """A study with these changes."""
-        lists = ("estimators", "protocols", "metrics", "checks", "audits")
+        lists = ("estimators", "metrics", "audits")
         changes: dict[str, Any] = {name: split_list(getattr(self, name)) for name in lists}
         changes |= {name: getattr(self, name) for name in ("weights", "seeds", "device", "fill", "limit")}
         changes |= {"tasks": self.task, "models": self.model, "plugins": self.plugin}

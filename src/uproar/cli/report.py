@@ -102,7 +102,9 @@ def compare(
         if isinstance(results, Scores):
             pairs, levels = results.comparisons.rename(columns={"metric": "measure"}), dict[str, float]()
         else:
-            pairs, levels = results.comparisons, dict.fromkeys(results.protocols, results.comparison_alpha)
+            from uproar.metrics.retraining import RETRAININGS
+
+            pairs, levels = results.comparisons, dict.fromkeys(RETRAININGS, results.comparison_alpha)
     known = list(dict.fromkeys([*pairs["better"], *pairs["worse"]]))
     for name in (other, *([against] if against else [])):
         if name not in known:
@@ -133,7 +135,7 @@ def print_difference(difference: Difference) -> None:
     ):
         rows = []
         for row in difference.decisive[difference.decisive["unit"] == unit].itertuples():
-            metric = f"{row.protocol} on {row.task} with {row.model}" if several else row.protocol
+            metric = f"{row.metric} on {row.task} with {row.model}" if several else row.metric
             advantages = [number_text(scale * value, form) for value in (row.advantage_before, row.advantage_after)]
             rows.append((metric, row.estimator, row.before, row.after, *advantages))
         if rows:

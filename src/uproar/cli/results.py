@@ -63,7 +63,7 @@ def print_results(results: Run) -> None:
         print_metric_tables(scores, f" on {task} with {model}")
     print_findings(results.findings)
     print_claims(results.claims)
-    for (task, model, metric), group in results.spent.groupby(["task", "model", "protocol"], sort=False):
+    for (task, model, metric), group in results.spent.groupby(["task", "model", "metric"], sort=False):
         undecided = [f"{row.estimator} ({row.replicates})" for row in group[group["open"]].itertuples()]
         rest = f"; still open: {', '.join(undecided)}" if undecided else ""
         output.say(f"{metric} on {task} with {model}: {(~group['open']).sum()} verdicts settled{rest}.")
@@ -71,15 +71,17 @@ def print_results(results: Run) -> None:
 
 def print_verdicts(results: Run) -> None:
     """A table per task, model and metric that retrains: every method against random rankings."""
+    from uproar.metrics.retraining import RETRAININGS
+
     verdicts = results.verdicts
     if verdicts.empty:
-        if results.cells["protocol"].isin(results.protocols).any():
+        if results.cells["metric"].isin(RETRAININGS).any():
             output.say("No verdict yet: too few cells are finished.")
         return
     doubts = {tuple(row[:4]): str(row[4]) for row in results.trust.itertuples(index=False)}
-    for (task, model, metric), group in verdicts.groupby(["task", "model", "protocol"], sort=False):
-        protocol = results.protocols[metric]
-        if protocol.variant and not protocol.retrains:
+    for (task, model, metric), group in verdicts.groupby(["task", "model", "metric"], sort=False):
+        declared = RETRAININGS[metric]
+        if declared.variant and not declared.retrains:
             continue
         unreliable = UNRELIABLE * bool((group["control"] == "failed").any())
         points = results.score_names.get(task, "accuracy")

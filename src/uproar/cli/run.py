@@ -116,7 +116,7 @@ def run(
     chosen.check_files()
     if dry_run:
         return print_plan(chosen, root, workers.jobs)
-    if len(chosen.seeds) < LEAST_REPLICATES and chosen.protocols:
+    if len(chosen.seeds) < LEAST_REPLICATES and (chosen.retrainings or chosen.evaluator_targets):
         few = counted(len(chosen.seeds), "seed")
         note(f"No verdicts from {few}, only curves: for those, give --seeds {LEAST_REPLICATES} or more.")
     if others:
@@ -258,7 +258,7 @@ def run_and_report(
     facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]]), **environment()}
     facts |= {"wall": {**wall, "begun": wall["begun"] + 1}, "executor": executor}
     with watched("planning") as watch, keeping(f"Finished results are in {public(root)}; {AGAIN}"):
-        compile_imputer(study.fill, study.metrics, watch)
+        compile_imputer(study.fill, study.metric_names, watch)
         watch.say("planning")
         listen = kept_in(folder, watch.of_study, lambda: write_run(folder, study, root, facts, text))
         with page_meanwhile(folder):

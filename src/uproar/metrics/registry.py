@@ -23,7 +23,8 @@ from uproar.metrics.changes import Change
 from uproar.registry import Entry, Registry
 from uproar.statistics.bootstrap import resampled_images
 from uproar.training.finetune import FineTuning
-from uproar.types import KINDS, Kind
+from uproar.types import KINDS
+from uproar.types import Kind as OutputKind
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,17 @@ def of_pixels(
 
 metrics = Registry("metric", "uproar.metrics")
 
+CHECKS = {"sanity": "randomisation(order=whole)", "stability": "sensitivity_max(samples=1)"}
+"""Metrics of some test images that raise warnings: one map more per image each."""
+metrics.aliases = CHECKS
+CHECK_IMAGES = 64
+"""Test images that checks look at in every replicate, drawn at random where there are more."""
+
 Responses = dict[str, Tensor]
 Uses = Literal["order", "values"]
+Kind = Literal["maps", "retraining", "evaluator"]
+"""What gives a metric its numbers: the maps of single images and the explained network, networks that are trained on
+changed images, or an evaluator. The first need no study."""
 TrueTo = Literal["model", "data", "map", ""]
 """Which question a metric answers (Chen et al. 2020: true to the model or true to the data); "" is not said."""
 QUESTIONS: dict[TrueTo, str] = {
@@ -107,7 +117,8 @@ def metric(
     true_to: TrueTo = "",
     axis: Axis | None = None,
     trace: Trace | None = None,
-    kinds: tuple[Kind, ...] | None = None,
+    kinds: tuple[OutputKind, ...] | None = None,
+    kind: Kind = "maps",
     fine_tuning: Callable[..., FineTuning] | None = None,
     version: int = 1,
     name: str | None = None,
@@ -122,7 +133,8 @@ def metric(
     `axis` says what the points of `curve` mean; `trace` is the statistic of a data set as a curve;
     `fine_tuning(**options)` says how the network is fine-tuned: a metric that declares it gets a batch
     whose `model` and `clean` are those of the fine-tuned copy; `kinds` are the kinds of model outputs that it serves:
-    by default all where it asks the model nothing, else those of a softmax. A name such as `road:gradcam` says that it
+    by default all where it asks the model nothing, else those of a softmax; `kind` is "maps" for what users declare. A
+    name such as `road:gradcam` says that it
     is another form of `road`, e.g. as released code computes it.
     """
     facts = {fact: value for fact, value in locals().items() if fact != "name"}
@@ -132,7 +144,7 @@ def metric(
 
 def read_metric(text: str) -> Call:
     """The metric a text names, e.g. `insertion(steps=50)`; its name and options are checked here."""
-    call = parse(text)
+    call = parse(CHECKS.get(text, text))
     if call.args:
         raise BadInput(f"The metric {call.name!r} takes options such as steps=50, not {call.args[0]}.")
     bound(call)
@@ -194,24 +206,3 @@ def resampled_statistic(named: Call, responses: Responses, seed: int = 0) -> np.
         return None
     rows = resampled_images(len(responses["value"]), seed=seed)
     return np.array(data_set_statistic(named, ({name: values[r] for name, values in responses.items()} for r in rows)))
-
-
-CHECKS = ("randomisation(order=whole)", "sensitivity_max(samples=1)")
-"""What is asked where nobody names checks: one map more per image each."""
-FLAGGING = tuple(parse(check).name for check in CHECKS)
-"""The metrics that raise flags."""
-CHECK_IMAGES = 64
-"""Test images that are asked about in every replicate, drawn at random where there are more."""
-
-
-def read_checks(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Checks in canonical form; other metrics are refused, since nobody would look at their values.
-
-    >>> read_checks(("sensitivity_max(samples = 1)",))
-    ('sensitivity_max(samples=1)',)
-    """
-    calls = [read_metric(text) for text in texts]
-    for call in calls:
-        if call.name not in FLAGGING:
-            raise BadInput(f"{call} raises no flag; checks are {' and '.join(FLAGGING)}: name it among the metrics.")
-    return tuple(map(str, calls))

@@ -15,6 +15,7 @@ import pandas as pd
 from uproar.errors import NotApplicable
 from uproar.expression import Call, parse
 from uproar.metrics.registry import family_of, metrics, read_metric
+from uproar.metrics.retraining import RETRAININGS
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
 from uproar.statistics.comparisons import areas_of, paired_difference
@@ -104,7 +105,7 @@ class ClaimEvidence:
         `protocol` is where it must have cells.
         """
         if protocol not in self._names:
-            some = self.cells if protocol is None else self.cells[self.cells["protocol"] == protocol]
+            some = self.cells if protocol is None else self.cells[self.cells["metric"] == protocol]
             names = [*some["estimator"].unique(), *([] if protocol else self._scored)]
             self._names[protocol] = {without_options(str(name)): str(name) for name in reversed(names)}
         for choice in wanted.split("|"):
@@ -161,7 +162,7 @@ class ClaimEvidence:
         rows, fractions = self._areas(protocol, at)
         if a not in rows or b not in rows or not (difference := paired_difference(rows[a], rows[b])).n:
             raise NotApplicable(f"{a} shares no finished curve with {b} under {protocol}")
-        if not self.results.protocols[protocol].higher_is_better:
+        if not RETRAININGS[protocol].higher_is_better:
             difference = -difference
         what = f"{protocol}, {_where(fractions)}: {a} against {b}, accuracy"
         return replace(measured(what, difference, "replicates", claimed), alpha=self.results.comparison_alpha)

@@ -25,6 +25,7 @@ from uproar.data.registry import tasks
 from uproar.errors import NotApplicable, one_line
 from uproar.estimators import read_chain
 from uproar.expression import parse
+from uproar.metrics.retraining import RETRAININGS
 from uproar.papers.evidence import ClaimEvidence, measured
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.statistics.correlation import correlation_interval, gap_interval, spread_interval
@@ -120,7 +121,7 @@ def accuracy_at(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) ->
     """
     curves = {name: evidence.accuracy(protocol, name) for name in names}
     shared = set.intersection(*(set(curve.columns) for curve in curves.values()))
-    shared -= {evidence.results.protocols[protocol].plain}
+    shared -= {RETRAININGS[protocol].plain}
     if not shared:
         raise NotApplicable(f"no fraction of {protocol} is finished for {', '.join(names)}")
     return {float(t): pd.DataFrame({name: curve[t] for name, curve in curves.items()}) for t in sorted(shared)}

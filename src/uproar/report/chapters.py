@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.metrics.registry import QUESTIONS
+from uproar.metrics.retraining import RETRAININGS
 from uproar.papers.claims import paper_of
 from uproar.report.content import MAPS, Block, Chapter, ImageRow, Images, Part, Table, as_text
 from uproar.report.drawing import as_bytes, scaled_map
@@ -374,12 +375,12 @@ def few_images(images: Images | None, answer: Answer, measured: Sequence[Measure
 
 def _images(view: StudyView) -> Images | None:
     """The study's pictures: maps, and what networks saw under every metric and fraction."""
-    protocols, rows = view.results.protocols, []
+    metrics, rows = RETRAININGS, []
     for picture in view.pictures:
         maps = {name: _from_zero(values) for name, values in picture.maps.items()}
         tiles: dict[str, dict[str, np.ndarray]] = {MAPS: maps} if maps else {}
-        for (protocol, name, fraction), pixels in picture.changed.items():
-            declared = protocols[protocol]
+        for (metric, name, fraction), pixels in picture.changed.items():
+            declared = metrics[metric]
             shown = f"{declared.label}: {percent(fraction, 0)} {declared.fraction_means}"
             tiles.setdefault(shown, {})[name] = pixels
         if tiles:
@@ -440,8 +441,8 @@ def score_images(scores: Scores) -> Images | None:
 
 def _benchmark_part(view: StudyView, by_name: Styles) -> Part | None:
     """Retrained networks and the network as it is against random, whether they contradict each other, and audits."""
-    protocols, blocks = view.results.protocols, list[Block]()
-    retrained = [name for name in view.verdicts if protocols[name].retrains]
+    metrics, blocks = RETRAININGS, list[Block]()
+    retrained = [name for name in view.verdicts if metrics[name].retrains]
     if retrained:
         blocks.append(
             "ROAR removes the pixels that a method ranks first from all images and trains again: a good method costs "
@@ -450,25 +451,25 @@ def _benchmark_part(view: StudyView, by_name: Styles) -> Part | None:
     blocks += [sentence] if (sentence := leak_sentence(view)) else []
     if view.verdicts:
         blocks.append(verdict_figure(view, by_name))
-    blocks += [f"{protocols[name].label}: {reason}" for name, reason in view.remarks.items()]
+    blocks += [f"{metrics[name].label}: {reason}" for name, reason in view.remarks.items()]
     spent = view.own(view.results.spent)
-    for name, rows in spent.groupby("protocol", sort=False) if len(spent) else ():
+    for name, rows in spent.groupby("metric", sort=False) if len(spent) else ():
         closed = rows[~rows["open"]].groupby("analysis")["estimator"]
         steps = [f"decided with {n} replicates: {listed(list(names), 30)}" for n, names in closed]
         still = [f"still open: {listed(list(rows.loc[rows['open'], 'estimator']), 30)}"] if rows["open"].any() else []
-        blocks.append(f"{protocols[str(name)].label}: {'; '.join([*steps, *still])}.")
+        blocks.append(f"{metrics[str(name)].label}: {'; '.join([*steps, *still])}.")
     blocks += _audit_blocks(view.findings, by_name)
     return Part("What the papers' benchmarks say", tuple(blocks), "benchmarks") if blocks else None
 
 
 def leak_sentence(view: StudyView) -> str:
     """How many methods are worse than random when pixels are removed and better when they are kept: a leak."""
-    protocols = view.results.protocols
+    metrics = RETRAININGS
     sides: dict[str, set[tuple[bool, int]]] = {}
     for name, frame in view.verdicts.items():
-        for row in frame.itertuples() if protocols[name].retrains else ():
+        for row in frame.itertuples() if metrics[name].retrains else ():
             if view.roles.get(row.estimator, "method") == "method":
-                sides.setdefault(str(row.estimator), set()).add((protocols[name].higher_is_better, int(row.side)))
+                sides.setdefault(str(row.estimator), set()).add((metrics[name].higher_is_better, int(row.side)))
     both = [name for name, own in sides.items() if {(False, -1), (True, 1)} <= own]
     if not both:
         return ""
@@ -484,7 +485,7 @@ STATES = {"misleads": "misleads here", "holds": "holds here", "cannot tell": "ca
 
 def _marks(view: StudyView) -> dict[tuple[str, str], str]:
     """What audits say against the value of a method under a metric."""
-    return {(mark.protocol, mark.estimator): mark.text for finding in view.findings for mark in finding.marks}
+    return {(mark.metric, mark.estimator): mark.text for finding in view.findings for mark in finding.marks}
 
 
 def _audit_blocks(findings: Sequence[Finding], by_name: Styles) -> list[Block]:

@@ -16,6 +16,7 @@ import pandas as pd
 from uproar.errors import BadInput, NotApplicable, one_line
 from uproar.extend import title_of
 from uproar.metrics.registry import metrics, read_metric
+from uproar.metrics.retraining import RETRAININGS
 from uproar.papers.evidence import ClaimEvidence, without_options
 from uproar.papers.exhibits import Exhibit, exhibits
 from uproar.report.drawing import draw, map_colours, scaled_map
@@ -75,17 +76,17 @@ class FigureSource:
         evidence = ClaimEvidence(view.results, view.task, view.model)
         return cls(evidence, view, by_name, curves)
 
-    def label(self, wanted: str, protocol: str | None = None) -> str:
+    def label(self, wanted: str, metric: str | None = None) -> str:
         """The name under which the report has an estimator, whatever its options."""
-        return str(self.evidence.estimator(wanted, protocol))
+        return str(self.evidence.estimator(wanted, metric))
 
-    def series(self, protocol: str, label: str) -> Series:
-        """One estimator's line under one protocol."""
-        return series_of(self.view, protocol, label, self.styles)
+    def series(self, metric: str, label: str) -> Series:
+        """One estimator's line under one metric."""
+        return series_of(self.view, metric, label, self.styles)
 
-    def accuracy(self, protocol: str, label: str, fraction: float) -> float:
+    def accuracy(self, metric: str, label: str, fraction: float) -> float:
         """Mean accuracy over the replicates; NaN where there is none."""
-        return mean_at(self.view, protocol, label, fraction)
+        return mean_at(self.view, metric, label, fraction)
 
     def audit_figure(self, audit: str, plot: str) -> Figure:
         """A plot of one of the study's audits, with the report's styles."""
@@ -217,7 +218,7 @@ def changed_images(source: FigureSource, protocol: str, names: Mapping[str, str]
     shown = [name for name in names if any(name == estimator for estimator, _ in changed)]
     if len(shown) < 2:
         raise NotApplicable(f"the study has no pictures of {protocol} by two of its estimators")
-    declared, fractions, columns = source.view.results.protocols[protocol], sorted({t for _, t in changed}), []
+    declared, fractions, columns = RETRAININGS[protocol], sorted({t for _, t in changed}), []
     for t in fractions:
         means = {name: source.accuracy(protocol, name, t) for name in shown}
         best = (max if declared.higher_is_better else min)(filter(known, means.values()), default=None)

@@ -13,6 +13,7 @@ from uproar.errors import UproarError
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.registry import Axis
+from uproar.metrics.retraining import RETRAININGS
 from uproar.registry import Entry
 from uproar.report.figures import (
     Chart,
@@ -43,30 +44,30 @@ def estimator_styles(results: Results) -> dict[str, Style]:
     return styles(name for name in names if name not in results.further_rankings)
 
 
-def x_label(view: StudyView, protocol: str) -> str:
-    """What the fraction of a protocol means."""
-    return f"share of pixels {view.results.protocols[protocol].fraction_means}"
+def x_label(view: StudyView, metric: str) -> str:
+    """What the fraction of a metric means."""
+    return f"share of pixels {RETRAININGS[metric].fraction_means}"
 
 
-def best_first(view: StudyView, protocol: str) -> list[str]:
-    """The estimators that have a curve under a protocol: random, then by its verdicts, then as the study has them."""
-    there = list(dict.fromkeys(view.intervals[protocol]["estimator"]))
-    ranked = list(view.verdicts[protocol]["estimator"]) if protocol in view.verdicts else []
+def best_first(view: StudyView, metric: str) -> list[str]:
+    """The estimators that have a curve under a metric: random, then by its verdicts, then as the study has them."""
+    there = list(dict.fromkeys(view.intervals[metric]["estimator"]))
+    ranked = list(view.verdicts[metric]["estimator"]) if metric in view.verdicts else []
     return [name for name in dict.fromkeys([BASELINE, *ranked, *there]) if name in there]
 
 
-def mean_at(view: StudyView, protocol: str, estimator: str, fraction: float) -> float:
+def mean_at(view: StudyView, metric: str, estimator: str, fraction: float) -> float:
     """Mean accuracy over the replicates; NaN where there is none."""
-    frame = view.intervals.get(protocol)
+    frame = view.intervals.get(metric)
     if frame is None:
         return float("nan")
     rows = frame[(frame["estimator"] == estimator) & ((frame["fraction"] - fraction).abs() < 1e-9)]
     return float(rows["mean"].iloc[0]) if len(rows) else float("nan")
 
 
-def series_of(view: StudyView, protocol: str, estimator: str, by_name: Styles) -> Series:
-    """One estimator's line under one protocol."""
-    frame = view.intervals[protocol]
+def series_of(view: StudyView, metric: str, estimator: str, by_name: Styles) -> Series:
+    """One estimator's line under one metric."""
+    frame = view.intervals[metric]
     own = frame[frame["estimator"] == estimator].sort_values("fraction")
     x, mean, low, high = (own[column].tolist() for column in ("fraction", "mean", "low", "high"))
     return Series(estimator, by_name[estimator], x, mean, low, high, reference=estimator == BASELINE)
@@ -79,24 +80,24 @@ def _limits(view: StudyView, series: Sequence[Series], chance: float | None) -> 
     return share_limits(series, chance)
 
 
-def _stem(view: StudyView, protocol: str) -> str:
-    return view.results.protocols[protocol].label.lower().replace(" ", "-")
+def _stem(view: StudyView, metric: str) -> str:
+    return RETRAININGS[metric].label.lower().replace(" ", "-")
 
 
 def curve_figures(view: StudyView, by_name: Styles) -> list[Figure]:
-    """The curves of every retrained protocol; of the others where nothing was retrained."""
-    protocols = view.results.protocols
-    chosen = [p for p in view.intervals if protocols[p].retrains] or list(view.intervals)
+    """The curves of every retrained metric; of the others where nothing was retrained."""
+    metrics = RETRAININGS
+    chosen = [p for p in view.intervals if metrics[p].retrains] or list(view.intervals)
     figures = []
     for name in chosen:
         series = tuple(series_of(view, name, e, by_name) for e in best_first(view, name))
-        words = f"test {view.score_name}{' after retraining' if protocols[name].retrains else ''}"
+        words = f"test {view.score_name}{' after retraining' if metrics[name].retrains else ''}"
         limits, chance = _limits(view, series, view.chance), view.chance
         chart = Chart("", series, x_label(view, name), words, limits, level=chance, level_label="chance")
-        better = "The higher" if protocols[name].higher_is_better else "The lower"
-        reading = f"{better} the line, the better. " if protocols[name].judges else ""
+        better = "The higher" if metrics[name].higher_is_better else "The lower"
+        reading = f"{better} the line, the better. " if metrics[name].judges else ""
         reading += f"Dashed: random ranking. Bands: {LEVEL} CI of the mean."
-        title = f"{protocols[name].label}: {x_label(view, name)}"
+        title = f"{metrics[name].label}: {x_label(view, name)}"
         figures.append(Figure((chart,), 3, f"{_stem(view, name)}-curves", title, reading))
     return figures
 
@@ -112,7 +113,7 @@ def verdict_figure(view: StudyView, by_name: Styles) -> Figure:
         most = max([*(abs(row.value) for row in rows if known(row.value)), 0.5])
         widest = max([*(abs(end) for row in rows for end in (row.low, row.high) if known(end)), most])
         limit = 1.08 * min(widest, 3 * most)
-        label = view.results.protocols[name].label
+        label = RETRAININGS[name].label
         forests.append(Forest(tuple(rows), (-limit, limit), "← worse    better →", label, zero=True))
     reading = (
         f"{view.score_name.capitalize()} points gained over a random ranking, mean over the fractions, {LEVEL} CI. "

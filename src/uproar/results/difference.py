@@ -12,18 +12,18 @@ from uproar.results.study import Results
 
 VALUE = ["task", "model", "metric", "method", "replicate", "fraction", "image"]
 """What a value of `Results.table` is about."""
-VERDICT = ["task", "model", "protocol", "estimator"]
+VERDICT = ["task", "model", "metric", "estimator"]
 
 VERDICT_COLUMNS = {
     **dict.fromkeys(VERDICT, "what the verdict is about"),
     "before": "the verdict of the first run; empty where it has none",
     "after": "the verdict of the second run",
-    "advantage_before": "against random: area of a protocol, score of an evaluator",
+    "advantage_before": "against random: area of a metric, score of an evaluator",
     "advantage_after": "the same of the second run",
     "unit": "of the advantages: accuracy (mean average precision, R²), or bits of an evaluator",
     "change": "reversed, decided, undecided, strengthened, weakened, added, removed, or same",
 }
-"""The columns of `Difference.verdicts`: of protocols, and of evaluators, whose protocol has their target in its name.
+"""The columns of `Difference.verdicts`: of metrics, and of evaluators, whose metric has their target in its name.
 
 A verdict is strengthened where a method is now also better than every model-free baseline, and weakened where it
 is so no longer.
@@ -113,13 +113,13 @@ def _compare_values(before: pd.DataFrame, after: pd.DataFrame) -> Values:
 
 
 def _verdicts(run: Results) -> pd.DataFrame:
-    """The verdicts of all protocols and evaluators of a run."""
+    """The verdicts of all metrics and evaluators of a run."""
     wanted = [*VERDICT, "unit", "verdict", "advantage", "side"]
     frames = [run.verdicts.assign(unit="accuracy")] if len(run.verdicts) else []
     for view in run.views:
         for scores in view.evaluators.values():
             frame = scores.verdicts.rename(columns={"over_random": "advantage"})
-            frames.append(frame.assign(task=view.task, model=view.model, protocol=scores.name, unit="bits"))
+            frames.append(frame.assign(task=view.task, model=view.model, metric=scores.name, unit="bits"))
     there = [frame[wanted] for frame in frames if len(frame)]
     return pd.concat(there, ignore_index=True) if there else pd.DataFrame(columns=wanted)
 

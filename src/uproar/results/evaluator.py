@@ -12,7 +12,7 @@ both directions. Positive: the map found what counts. Images are paired, and eve
 own, so that the spread over evaluators, base networks and images is in the intervals.
 
 Losses are calibrated before: an evaluator that is too sure of itself where nothing is left is softened until it needs
-no more bits than there are (`protocols.evaluator.calibrate`). A method whose masks tell the class to the evaluators is
+no more bits than there are (`metrics.evaluator.calibrate`). A method whose masks tell the class to the evaluators is
 marked: see `leaked_share`.
 """
 

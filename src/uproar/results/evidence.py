@@ -23,7 +23,8 @@ import pandas as pd
 
 from uproar.errors import UproarError
 from uproar.expression import parse
-from uproar.metrics.registry import family_of, metrics
+from uproar.metrics.registry import TrueTo, family_of, metrics
+from uproar.metrics.retraining import RETRAININGS
 from uproar.results.board import Card, card_of
 from uproar.statistics.comparisons import against_baselines, corrected, margins
 from uproar.statistics.design import ALPHA, BASELINE, LEAST_REPLICATES
@@ -53,7 +54,7 @@ METRICS: Mapping[str, Kind] = {
 """The metrics that can recommend; variants of released code (`road:leemann`) count as the metric. All others describe
 maps, or ask something else, such as where an object is."""
 
-Question = Literal["model", "data"]
+Question = TrueTo
 
 IN_DOMAIN = 0.1
 """The share of pixels, drawn at random, that a network must bear to lose for filled images to say anything."""
@@ -287,23 +288,23 @@ def retrained_evidence(view: StudyView) -> list[Evidence]:
     """Networks trained anew, or asked as they are, on changed images: the advantage over random, the areas compared."""
     evidence = []
     for name, verdicts in view.verdicts.items():
-        protocol, random = view.results.protocols[name], float(verdicts["baseline_area"].iloc[0])
+        metric, random = RETRAININGS[name], float(verdicts["baseline_area"].iloc[0])
         values = {BASELINE: 0.0} | dict(zip(verdicts["estimator"], verdicts["advantage"], strict=True))
         values = {n: lead for n, lead in values.items() if view.roles.get(n) != "truth"}
         pairs = view.comparisons[name]
         evidence.append(
             Evidence(
                 name,
-                protocol.label,
-                "retrained" if protocol.retrains else None,
-                protocol.true_to,
+                metric.label,
+                "retrained" if metric.retrains else None,
+                metric.true_to,
                 values,
                 pairs[pairs["better"].isin(values) & pairs["worse"].isin(values)],
                 frozenset(n for n in values if view.roles.get(n) in FREE or n == BASELINE),
                 "replicates",
                 replicates=int(verdicts["n"].max()),
                 alpha=view.results.comparison_alpha,
-                room=1 - random if protocol.higher_is_better else random - (view.chance or 0.0),
+                room=1 - random if metric.higher_is_better else random - (view.chance or 0.0),
             )
         )
     return evidence

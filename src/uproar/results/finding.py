@@ -71,7 +71,7 @@ class Plot:
 class Mark:
     """What an audit says about one verdict of the study."""
 
-    protocol: str
+    metric: str
     estimator: str
     text: str
     """Two or three words: `leaks`, `explained by blur`, `contradicted by road`."""

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.errors import BadInput
-from uproar.protocols.protocol import Protocol
+from uproar.metrics.retraining import RETRAININGS
 from uproar.results.answer import Answer, answer_of
 from uproar.results.claim_outcome import Judgement
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
@@ -43,13 +43,13 @@ from uproar.statistics.comparisons import against_random, areas_of, compare, int
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, planned_analyses, random_ranking
 from uproar.types import Role
 
-_PLACE = ["task", "model", "protocol", "estimator"]
+_PLACE = ["task", "model", "metric", "estimator"]
 
 COLUMNS = {
     "task": "data set",
     "model": "network",
     "estimator": "chain that ranks the pixels; `random(draw=1)`, ... are further rankings of the baseline `random`",
-    "protocol": "roar, kar, ... (`:no-retrain`: the original network is asked)",
+    "metric": "roar, kar, ... (`:no-retrain`: the original network is asked)",
     "fraction": "share removed (roar) or kept (kar)",
     "seed": "replicate",
     "status": "done, skipped, failed or missing",
@@ -133,7 +133,7 @@ IMAGE_SCORE_COLUMNS = {
 
 @dataclass(frozen=True)
 class Picture:
-    """One test image as the protocols show it, for one replicate: pixels are bytes, (h, w) or (h, w, 3)."""
+    """One test image as the metrics show it, for one replicate: pixels are bytes, (h, w) or (h, w, 3)."""
 
     task: str
     model: str
@@ -142,7 +142,7 @@ class Picture:
     maps: Mapping[str, np.ndarray]
     """Importance by estimator, (h, w), scaled to [-1, 1]."""
     changed: Mapping[tuple[str, str, float], np.ndarray]
-    """The changed image by (protocol, estimator, fraction)."""
+    """The changed image by (metric, estimator, fraction)."""
     predicted: Prediction | None = None
     """What the replicate's base network says of the image."""
     row: int | None = None
@@ -156,7 +156,7 @@ class Picture:
         return self.title if self.predicted is None else f"{self.title}, {self.predicted.words}"
 
 
-PLACES = ("task", "model", "protocol", "fraction", "metric", "seed", "image")
+PLACES = ("task", "model", "metric", "fraction", "seed", "image")
 """The columns that say which number of an estimator a row holds."""
 CURVE_COLUMNS = ("estimator", "replicate", "fraction", "value")
 
@@ -187,9 +187,9 @@ def merge_baseline(table: pd.DataFrame, further: Sequence[str], values: Sequence
     return merged.astype({"estimator": table["estimator"].dtype})
 
 
-def is_plain(table: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.Series:
+def is_plain(table: pd.DataFrame) -> pd.Series:
     """Which cells of a table are the plain training that all estimators share, as a mask."""
-    plain = table["protocol"].map({name: protocol.plain for name, protocol in protocols.items()}).astype(float)
+    plain = table["metric"].map({name: metric.plain for name, metric in RETRAININGS.items()}).astype(float)
     return (table["fraction"] - plain).abs() < 1e-9
 
 
@@ -205,8 +205,6 @@ class Results:
     """One row per cell; see COLUMNS."""
     costs: pd.DataFrame
     """One row per task, model and estimator: passes per image, seconds to explain, constant maps, layers looked at."""
-    protocols: Mapping[str, Protocol]
-    """By name; they say which direction is good, whether they retrain and at which fraction they are plain."""
     pictures: tuple[Picture, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
@@ -238,7 +236,7 @@ class Results:
         Retrained metrics have a row per fraction; evaluators and metrics without retraining a row per image, in bits or
         as the metric counts; what was skipped, failed or is missing has a row with its reason.
         """
-        names = {"protocol": "metric", "estimator": "method", "seed": "replicate", "accuracy": "value"}
+        names = {"estimator": "method", "seed": "replicate", "accuracy": "value"}
         means = [facts_of(name).get("statistic") is None for name in self.scores["metric"]]
         scores = self.scores[~(self.scores["status"].eq("done") & np.array(means, dtype=bool))]
         rows = [self.cells.rename(columns=names), scores.rename(columns=names)]
@@ -317,7 +315,7 @@ class Results:
 
     @property
     def test_images(self) -> list[int]:
-        """How many test images were asked about, by the protocol or metric of a task that asked about most.
+        """How many test images were asked about, by the metric of a task that asked about most.
 
         Evaluators may score fewer. Sizes that tasks share stand once, the smallest first.
         """
@@ -332,11 +330,11 @@ class Results:
     @property
     def own_cells(self) -> pd.DataFrame:
         """The cells of the study's grid, without the plain training that all curves start from."""
-        return self.cells[~is_plain(self.cells, self.protocols)]
+        return self.cells[~is_plain(self.cells)]
 
     @functools.cached_property
     def verdicts(self) -> pd.DataFrame:
-        """One row per task, model, protocol and estimator: its advantage over random, and the verdict.
+        """One row per task, model, metric and estimator: its advantage over random, and the verdict.
 
         Where a study ran until it was decided, each verdict is that of the interim analysis which decided it (column
         `analysis`: its number of replicates).
@@ -379,12 +377,12 @@ class Results:
 
     @functools.cached_property
     def intervals(self) -> pd.DataFrame:
-        """Mean and 95 % interval per task, model, protocol, estimator and fraction; descriptive."""
+        """Mean and 95 % interval per task, model, metric, estimator and fraction; descriptive."""
         return _joined(frame for view in self.views for frame in view.intervals.values())
 
     @property
     def spent(self) -> pd.DataFrame:
-        """Replicates by protocol and estimator in a study that ran until it was decided, and what is still open."""
+        """Replicates by metric and estimator in a study that ran until it was decided, and what is still open."""
         if not self.until_decided or self.verdicts.empty:
             return pd.DataFrame(columns=[*_PLACE, "replicates", "analysis", "open"])
         own = self.own_cells
@@ -399,7 +397,7 @@ class Results:
         rows = []
         for place in self.verdicts[_PLACE].itertuples(index=False) if answered and len(self.verdicts) else ():
             findings = [one for one in answered if (one.task, one.model) == tuple(place)[:2]]
-            marks = [m for one in findings for m in one.marks if (m.protocol, m.estimator) == tuple(place)[2:]]
+            marks = [m for one in findings for m in one.marks if (m.metric, m.estimator) == tuple(place)[2:]]
             texts, reasons = (dict.fromkeys(getattr(mark, name) for mark in marks) for name in ("text", "why"))
             quiet = f"nothing against it in {', '.join(one.audit for one in findings)}"
             rows.append({**place._asdict(), "trust": "; ".join(texts) or "holds", "why": "; ".join(reasons) or quiet})
@@ -420,7 +418,7 @@ class Results:
     def _repr_html_(self) -> str:
         several = len(self.views) > 1
         answers = [f"{f'{a.task} with {a.model}: ' * several}{a.sentence}" for a in self.answers]
-        columns = ["task", "model", "protocol", "estimator", "advantage", "low", "high", "n", "verdict"]
+        columns = ["task", "model", "metric", "estimator", "advantage", "low", "high", "n", "verdict"]
         verdicts = self.verdicts[columns] if len(self.verdicts) else self.verdicts
         findings = [f"{one.audit}: {one.state}. {one.sentence}" for one in self.findings]
         claims = [f"{one.claim}: {one.outcome}. {one.says}" for one in self.claims]
@@ -502,43 +500,43 @@ class StudyView:
     # retrained networks
 
     @functools.cached_property
-    def protocols(self) -> list[str]:
-        """The protocols that have a cell of their own with a number, in the order of the study."""
-        names = dict.fromkeys(str(name) for name in self.cells["protocol"])
+    def retrained(self) -> list[str]:
+        """The retraining metrics that have a cell of their own with a number, in the order of the study."""
+        names = dict.fromkeys(str(name) for name in self.cells["metric"])
         return [name for name in names if len(self.curves(name))]
 
-    def curves(self, protocol: str, *, plain: bool = True) -> pd.DataFrame:
-        """The cells under a protocol that take part in comparisons: estimator, replicate, fraction, value.
+    def curves(self, metric: str, *, plain: bool = True) -> pd.DataFrame:
+        """The cells under a metric that take part in comparisons: estimator, replicate, fraction, value.
 
         These are the finished cells with a number, of estimators that have one of their own. The plain training is
         shared by all estimators, also by those that were skipped: alone it is no curve, and it would leave the others
         no fraction in common but its own. `plain=False` leaves it out of the curves.
         """
-        rows = self.done[(self.done["protocol"] == protocol) & self.done["accuracy"].notna()]
-        own = ~is_plain(rows, self.results.protocols)
+        rows = self.done[(self.done["metric"] == metric) & self.done["accuracy"].notna()]
+        own = ~is_plain(rows)
         rows = rows[rows["estimator"].isin(set(rows.loc[own, "estimator"]))] if plain else rows[own]
         return rows.rename(columns={"seed": "replicate", "accuracy": "value"})[list(CURVE_COLUMNS)]
 
-    def areas(self, protocol: str) -> pd.DataFrame:
+    def areas(self, metric: str) -> pd.DataFrame:
         """Mean height of the curves over the fractions that all have: estimators × replicates, NaN where missing."""
-        return areas_of(self.curves(protocol))[0]
+        return areas_of(self.curves(metric))[0]
 
-    def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
+    def accuracy(self, metric: str, estimator: str) -> pd.DataFrame:
         """Accuracy by replicate (rows) and fraction (columns), plain training included; whole columns only."""
         groups = self._by_estimator
-        rows = groups.get_group((protocol, estimator)) if (protocol, estimator) in groups.groups else self.done[:0]
+        rows = groups.get_group((metric, estimator)) if (metric, estimator) in groups.groups else self.done[:0]
         return rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
 
     @functools.cached_property
     def _by_estimator(self) -> Any:
-        """The finished cells by protocol and estimator: claims and figures ask for the same many times."""
-        return self.done.groupby(["protocol", "estimator"])
+        """The finished cells by metric and estimator: claims and figures ask for the same many times."""
+        return self.done.groupby(["metric", "estimator"])
 
     @functools.cached_property
     def remarks(self) -> Mapping[str, str]:
-        """By protocol: why its curves cannot be compared, e.g. because no fraction is common to all of them."""
+        """By metric: why its curves cannot be compared, e.g. because no fraction is common to all of them."""
         reasons = {}
-        for name in self.protocols:
+        for name in self.retrained:
             try:
                 self.areas(name)
             except BadInput as error:
@@ -547,8 +545,8 @@ class StudyView:
 
     @property
     def compared(self) -> list[str]:
-        """The protocols whose curves say which method is better."""
-        return [name for name in self.protocols if self.results.protocols[name].judges and name not in self.remarks]
+        """The metrics whose curves say which method is better."""
+        return [name for name in self.retrained if RETRAININGS[name].judges and name not in self.remarks]
 
     @functools.cached_property
     def verdicts(self) -> Mapping[str, pd.DataFrame]:
@@ -558,7 +556,7 @@ class StudyView:
         """
         frames = {}
         for name in self.compared:
-            curves, higher_is_better = self.curves(name), self.results.protocols[name].higher_is_better
+            curves, higher_is_better = self.curves(name), RETRAININGS[name].higher_is_better
             names = set(curves["estimator"])
             if BASELINE not in names or len(names) < 2:
                 continue
@@ -568,7 +566,7 @@ class StudyView:
             else:
                 frame = against_random(curves, higher_is_better, others=others)
             cells = self.own(self.results.own_cells)
-            done = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
+            done = cells[(cells["metric"] == name) & (cells["status"] == "done")]
             rankings = done[done["estimator"].isin([BASELINE, *self.results.further_rankings])]
             random = rankings.groupby("seed")["estimator"].nunique()
             images = frame["estimator"].map(done.groupby("estimator")["images"].max())
@@ -579,12 +577,12 @@ class StudyView:
     @functools.cached_property
     def intervals(self) -> Mapping[str, pd.DataFrame]:
         """Mean and 95 % interval over replicates by estimator and fraction; descriptive."""
-        return {name: self._placed(intervals(self.curves(name)), name) for name in self.protocols}
+        return {name: self._placed(intervals(self.curves(name)), name) for name in self.retrained}
 
-    def _placed(self, frame: pd.DataFrame, protocol: str) -> pd.DataFrame:
+    def _placed(self, frame: pd.DataFrame, metric: str) -> pd.DataFrame:
         """A frame that says in its first columns what it is about."""
-        placed = frame.assign(task=self.task, model=self.model, protocol=protocol)
-        return placed[list(dict.fromkeys(["task", "model", "protocol", *frame.columns]))]
+        placed = frame.assign(task=self.task, model=self.model, metric=metric)
+        return placed[list(dict.fromkeys(["task", "model", "metric", *frame.columns]))]
 
     # all metrics
 
@@ -594,7 +592,7 @@ class StudyView:
         frames = {one.metric: one.comparisons for one in self.evaluators.values()}
         baselines = [BASELINE, *(name for name, role in self.roles.items() if role == "baseline")]
         for name in self.compared:
-            areas, higher_is_better = self.areas(name), self.results.protocols[name].higher_is_better
+            areas, higher_is_better = self.areas(name), RETRAININGS[name].higher_is_better
             values = {n: areas.loc[n].to_numpy(dtype=float) for n in dict.fromkeys(self.curves(name)["estimator"])}
             frames[name] = compare(values, baselines, higher_is_better, alpha=self.results.comparison_alpha)
         if self.metric_scores is not None:

@@ -9,29 +9,31 @@ from pathlib import Path
 
 import pandas as pd
 
-from uproar.protocols import protocol_named
+from uproar.metrics.evaluator import EVALUATORS
+from uproar.metrics.retraining import RETRAININGS
 from uproar.results.study import Results
 from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
 from uproar.store import Store
 from uproar.study.collect import collect
 from uproar.study.grid import Setting, settings_of
-from uproar.study.spec import EVALUATORS, Study
+from uproar.study.spec import Study
 
 
 def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
     """The studies to run, one interim analysis after the other, each made when the one before has run.
 
-    At every analysis a task, model and protocol need only the estimators whose verdict is still open, and the random
+    At every analysis a task, model and metric need only the estimators whose verdict is still open, and the random
     ranking that all are compared with.
     """
-    before = 0
+    before, deciding = 0, [name for name in study.metrics if name in RETRAININGS or name in EVALUATORS]
+    others = tuple(name for name in study.metrics if name not in deciding)  # run beside the first analysis
     for n in planned_analyses(len(study.seeds)):
         results = _results(study, before, store) if before else None
         before = n
         parts = [
             (setting, metric, names)
             for setting in settings_of(study)
-            for metric in study.protocols
+            for metric in deciding
             if (names := _undecided(study, setting, metric, results))
         ]
         if not parts:
@@ -44,13 +46,11 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
                 study.with_changes(
                     tasks=(setting.task_name,),
                     models=(setting.model_name,),
-                    protocols=(metric,),
+                    metrics=(metric, *others) if n == INTERIM_ANALYSES[0] else (metric,),
                     estimators=names,
                     random_rankings=len(study.baseline_chains),
                     seeds=study.seeds[:n],
                     audits=(),
-                    metrics=study.metrics if n == INTERIM_ANALYSES[0] else (),
-                    checks=study.checks if n == INTERIM_ANALYSES[0] else (),
                 ),
             )
 
@@ -70,9 +70,8 @@ def _undecided(study: Study, setting: Setting, metric: str, results: Results | N
     if results is None:
         return names
     view = results.view(*setting.place)
-    if metric not in EVALUATORS:
-        name = protocol_named(metric).name
-        return undecided_estimators(view.verdicts[name]) if name in view.verdicts else names
+    if metric in RETRAININGS:
+        return undecided_estimators(view.verdicts[metric]) if metric in view.verdicts else names
     scores = view.evaluators.get(EVALUATORS[metric])
     if scores is None or scores.verdicts.empty:
         return names

@@ -18,9 +18,9 @@ from uproar.estimators import Chain, read_chain
 from uproar.expression import Call
 from uproar.metrics.probe import fractions_of
 from uproar.metrics.registry import read_metric
+from uproar.metrics.retraining import retraining_named
 from uproar.models.output_kind import require_kind
 from uproar.plugins import describe_error, line_in_file
-from uproar.protocols import protocol_named
 from uproar.results.finding import Finding
 from uproar.results.study import StudyView
 from uproar.store import Store
@@ -61,12 +61,12 @@ class StudyEvidence(registry.StudyEvidence):
         results = collect(self.study, self._store, self._outcomes, with_pictures=False)
         return results.view(*self._reading.setting.place)
 
-    def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
+    def answers(self, metric: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""
-        declared = protocol_named(protocol)
+        declared = retraining_named(metric)
         item = self._reading.find(self._reading.setting.accuracy(self._chain(estimator), declared, fraction, seed))
         if item is None:
-            raise NotApplicable(f"{protocol} of {estimator} at t={fraction:g}, seed {seed}, is not finished")
+            raise NotApplicable(f"{metric} of {estimator} at t={fraction:g}, seed {seed}, is not finished")
         return scipy.special.log_softmax(item.arrays[declared.test.of].astype(np.float64), axis=1)
 
     def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
@@ -147,7 +147,7 @@ def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[Aud
     requests = []
     for setting in settings_of(study):
         one = study.with_changes(
-            tasks=(setting.task_name,), models=(setting.model_name,), audits=(), claims=(), checks=(), baselines=()
+            tasks=(setting.task_name,), models=(setting.model_name,), audits=(), claims=(), baselines=()
         )
         model = setting.network.spec.name
         for call in calls:

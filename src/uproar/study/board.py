@@ -18,13 +18,14 @@ import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.estimators import read_chain
+from uproar.metrics.evaluator import EVALUATORS
 from uproar.metrics.registry import metrics, sign_of
-from uproar.protocols import PROTOCOLS
+from uproar.metrics.retraining import RETRAININGS
 from uproar.results.board import COLUMNS, IMPOSTORS
 from uproar.study.board_heldout import HELD_OUT
 from uproar.study.board_suite import DEVELOPMENT
 from uproar.study.sessions import run
-from uproar.study.spec import EVALUATORS, METHODS
+from uproar.study.spec import METHODS
 
 APART = 0.05
 """The difference of two maps from which their known order counts."""
@@ -38,7 +39,7 @@ OPTIMISED = tuple(f"greedy(against={against})" for against in ("deletion", "inse
 TELLING = ("label_cue", "degraded(kind=encoder, level=1)", "other_image")
 """Masks that tell the class, and the truth of another image."""
 
-RETRAINED = tuple(name for name, protocol in PROTOCOLS.items() if protocol.retrains)
+RETRAINED = tuple(name for name, metric in RETRAININGS.items() if metric.retrains)
 ROAR_FRACTIONS = (0.1,)
 """Shares at which networks are trained anew; most networks of the board use a tenth of the image."""
 
@@ -79,18 +80,15 @@ def study_of_network(
 ) -> dict[str, Any]:
     """The study that scores maps of a network by metrics, and by how right they are."""
     right = [f"{name}{network.options}" for name in ("whole_order", "top_k")]
-    protocols = [name for name in asked if name in PROTOCOLS or name in EVALUATORS]
     return {
         "name": "board",
         "tasks": network.task,
         "models": network.model,
         "estimators": [*methods, f"known_use{network.options}"],
         "baselines": [name for name in IMPOSTORS if name != "random"],
-        "protocols": protocols,
-        "metrics": [*right, *(name for name in asked if name not in protocols)],
+        "metrics": [*right, *asked],
         "fractions": ROAR_FRACTIONS,
         "random_rankings": 1,
-        "checks": (),
         "seeds": seeds,
         **more,
     }
@@ -135,9 +133,7 @@ def values_of(table: pd.DataFrame) -> pd.DataFrame:
 
 def direction(metric: str) -> int:
     """1 where larger values of a metric are better, −1 where smaller ones are; an evaluator's bits are better large."""
-    if metric in EVALUATORS:
-        return 1
-    return PROTOCOLS[metric].direction if metric in PROTOCOLS else sign_of(metric)
+    return sign_of(metric)
 
 
 def rows_of(values: pd.DataFrame, network: Network, combined: Mapping[str, Sequence[str]] = {}) -> list[dict[str, Any]]:
@@ -226,8 +222,8 @@ def board(
 def check_metrics(names: Sequence[str]) -> None:
     """Refuse what says nothing of a map: controls, and metrics that ask how an estimator behaves."""
     for name in names:
-        if name in PROTOCOLS:
-            if not PROTOCOLS[name].judges:
+        if name in RETRAININGS:
+            if not RETRAININGS[name].judges:
                 raise BadInput(f"{name} is a control of a metric: see uproar ls metrics.")
         elif name not in EVALUATORS and "an estimator" in metrics[name.partition("(")[0]].facts["needs"]:
             raise BadInput(f"{name} asks how an estimator behaves, not whether a map is right: it cannot be tested.")

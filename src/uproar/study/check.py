@@ -13,10 +13,8 @@ from uproar.errors import BadInput
 from uproar.estimators.contract import Check, try_contract
 from uproar.expression import parse
 from uproar.metrics.registry import metric, metrics
-from uproar.protocols import PROTOCOLS
 from uproar.results.board import Card
 from uproar.study.board import OPTIMISED, Network, board, networks
-from uproar.study.spec import EVALUATORS
 
 STORE = "runs/check/store"
 QUICK = ("board_mark(used=mark)", "board_colour(used=red)", "hand-set(rule=and, train=512, test=48)")
@@ -74,7 +72,7 @@ def quick_networks(task: str | None = None, model: str = "cnn-small") -> list[Ne
 def is_estimator(what: str | Callable[..., Any]) -> bool:
     """Whether a name or a function is that of an estimator rather than of a metric."""
     if isinstance(what, str):
-        return what not in {*PROTOCOLS, *EVALUATORS} and (":" in what or parse(what).name not in metrics)
+        return parse(what).name not in metrics
     required = [p for p in inspect.signature(what).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     return len(required) > 2
 

@@ -382,7 +382,7 @@ class Chooser:
             self.tell(f"checking {chain.name}", math.nan if self.budget is None else self.budget - self.spent)
             try:
                 maps = {chain.name: self.explained[chain.name]}
-                result.append(self._scored(part, maps, [chain], CHECKS))
+                result.append(self._scored(part, maps, [chain], tuple(CHECKS.values())))
             except CODE_ERRORS as error:
                 self.notices.append(f"{chain.name} could not be checked: {_reason(error)}.")
         if unchecked:

@@ -24,10 +24,11 @@ from uproar.estimators import Chain
 from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.evaluation import Evaluation
+from uproar.metrics.evaluator import judged_rows
 from uproar.metrics.registry import read_metric
+from uproar.metrics.retraining import RETRAININGS, Retraining
 from uproar.models.output_kind import assuming_output, logits_of
-from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.protocols.evaluator import judged_rows
+from uproar.removal.fill import filled
 from uproar.results.evaluator import EvaluatorBits, leaked_share
 from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions_of
 from uproar.results.scores import Scores, combined_scores, is_ranked, replicate_interval
@@ -270,7 +271,6 @@ def collect(
         study={**study.model_dump(mode="json"), "random_rankings": len(study.baseline_chains)},
         cells=table,
         costs=pd.DataFrame([part.cost_row(chain) for part in parts for chain in study.every_chain]),
-        protocols={p.name: p for p in (*PROTOCOLS.values(), *study.protocol_list)},
         pictures=tuple(p for reading in readings for p in _pictures(reading)) if with_pictures else (),
         provenance={
             **provenance(study, {r.setting.task_name: r.task.fingerprint for r in readings}),
@@ -336,13 +336,16 @@ class _Rows:
         study, setting = self.reading.study, self.reading.setting
         yield from self._plain_rows()
         for cell in accuracies_of(study, setting):
-            protocol, item = protocol_named(cell.metric), self.reading.find(cell.result)
+            item = self.reading.find(cell.result)
             if item is None:
                 yield from self._not_done(cell, self._row(cell.estimator, cell.metric, cell.fraction, cell.seed))
                 continue
             known = {"status": "done", "seconds": item.facts["seconds"]}
             ties = item.facts["ties"]
-            known |= {"ties": np.nan if ties is None else ties, **_test_numbers(item, protocol.test.of)}
+            known |= {
+                "ties": np.nan if ties is None else ties,
+                **_numbers(item.facts["tests"][RETRAININGS[cell.metric].test.of]),
+            }
             yield self._row(cell.estimator, cell.metric, cell.fraction, cell.seed) | known
         for cell in evaluations_of(study, setting):
             if self.reading.find(cell.result) is None:
@@ -351,16 +354,16 @@ class _Rows:
     def _plain_rows(self) -> Iterator[dict[str, Any]]:
         """The plain training as the first point of every curve: one network per replicate, shared by all."""
         study = self.reading.study
-        curves = [protocol for protocol in study.protocol_list if protocol.plain is not None]
+        curves = [metric for metric in study.retrainings if metric.plain is not None]
         for seed in study.seeds if curves else ():
             item, result = self.reading.base_model(seed), self.reading.setting.base_model(seed)
-            for protocol in curves:
+            for metric in curves:
                 for chain in study.all_chains:
-                    row = self._row(chain.name, protocol.name, protocol.plain, seed)
+                    row = self._row(chain.name, metric.name, metric.plain, seed)
                     if item is None:
-                        yield from self._not_done(Cell(protocol.name, chain.name, seed, result=result), row)
+                        yield from self._not_done(Cell(metric.name, chain.name, seed, result=result), row)
                     else:
-                        yield row | {"status": "done", "ties": 0.0, **_numbers(item)}
+                        yield row | {"status": "done", "ties": 0.0, **_numbers(item.facts)}
 
     def _not_done(self, cell: Cell, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The row of what has no result, with the reason; nothing where no interim analysis asked for it."""
@@ -375,9 +378,9 @@ class _Rows:
         elif not self.reading.study.until_decided or (cell.result is not None and cell.result.key in self.asked):
             yield row | {"status": "missing", "reason": "not run yet"}
 
-    def _row(self, estimator: str, protocol: str, fraction: float | None, seed: int) -> dict[str, Any]:
+    def _row(self, estimator: str, metric: str, fraction: float | None, seed: int) -> dict[str, Any]:
         task, model = self.place
-        about = {"task": task, "model": model, "estimator": estimator, "protocol": protocol}
+        about = {"task": task, "model": model, "estimator": estimator, "metric": metric}
         empty = {"accuracy": np.nan, "bits": np.nan, "images": 0, "ties": np.nan, "seconds": 0.0, "reason": ""}
         return {**about, "fraction": fraction, "seed": seed, **empty}
 
@@ -419,16 +422,6 @@ class _Rows:
         }
 
 
-def _test_numbers(item: Item, masks: str) -> dict[str, float]:
-    """The columns `images`, `accuracy` and `bits` of a network that was tested with some masks."""
-    known = item.facts["tests"][masks]
-    if "accuracy" not in known:  # the areas of a network that finds masks
-        areas = item.arrays[masks]
-        return {"images": known["images"], "accuracy": np.nanmean(areas) if np.isfinite(areas).any() else np.nan}
-    bits = known["bits"]
-    return {"images": known["images"], "accuracy": known["accuracy"], "bits": np.nan if bits is None else bits}
-
-
 def _network_quality(item: Item, task: Task) -> NetworkQuality:
     """How good a base network is on the test images, by what its task counts."""
     if task.kind == "softmax":
@@ -440,14 +433,10 @@ def _network_quality(item: Item, task: Task) -> NetworkQuality:
     )
 
 
-def _numbers(item: Item) -> dict[str, float]:
-    """The columns `images`, `accuracy` and `bits` of a base network."""
-    bits = item.facts["bits"]
-    return {
-        "images": item.facts["images"],
-        "accuracy": item.facts["accuracy"],
-        "bits": np.nan if bits is None else bits,
-    }
+def _numbers(facts: Mapping[str, Any]) -> dict[str, float]:
+    """The columns `images`, `accuracy` and `bits` of what is known of a network's scores of test images."""
+    bits = facts["bits"]
+    return {"images": facts["images"], "accuracy": facts["accuracy"], "bits": np.nan if bits is None else bits}
 
 
 def _weak(quality: Mapping[tuple[str, str], NetworkQuality]) -> list[str]:
@@ -483,7 +472,7 @@ def _score_note(task: Task) -> list[str]:
 def _pictures(reading: Reading) -> list[Picture]:
     """Test images of the first seed with all maps; the first of them as every estimator and fraction leaves them."""
     study, seed = reading.study, reading.study.seeds[0]
-    chains = study.judged_chains if study.metrics or study.evaluator_targets else study.chains
+    chains = study.judged_chains if study.metric_names or study.evaluator_targets else study.chains
     rankings = {chain.name: reading.ranking(chain, seed) for chain in chains if _applies(reading, chain)}
     if not any(isinstance(ranking, StoredRanking) for ranking in rankings.values()):
         return []  # nothing was explained: perhaps the images cannot be read
@@ -510,14 +499,14 @@ def _picture(
     around = around_fill(setting.data, setting.fill, Draws.of(seed, [row], "test"))
     maps: dict[str, np.ndarray] = {}
     changed: dict[tuple[str, str, float], np.ndarray] = {}
-    families: dict[bool, Protocol] = {p.keeps: p for p in reversed(study.protocol_list)}
+    families: dict[bool, Retraining] = {metric.keeps: metric for metric in reversed(study.retrainings)}
     for name, ranking in rankings.items():
         if ranking is None:
             continue
         with contextlib.suppress(Absent, Damaged, *CODE_ERRORS):  # a fill of the user: its cells say why
-            for protocol, fraction in ((p, t) for p in families.values() for t in study.fractions if with_changes):
-                shown = protocol.change(x, ranking.important(fraction, number), study.fill, around)[0]
-                changed[protocol.name, name, fraction] = _bytes(shown)
+            for metric, fraction in ((m, t) for m in families.values() for t in study.fractions if with_changes):
+                removed = metric.removed(ranking.important(fraction, number))
+                changed[metric.name, name, fraction] = _bytes(filled(x, removed, study.fill, around)[0])
         if isinstance(ranking, StoredRanking):
             with contextlib.suppress(Absent, Damaged):
                 values = ranking.maps(number)[0]

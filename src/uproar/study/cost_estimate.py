@@ -138,4 +138,4 @@ def audit_trainings(study: Study, audit: str, store: Store) -> int:
 
 def retrains(study: Study) -> bool:
     """Whether a study itself trains networks beside those it explains."""
-    return any(protocol.retrains for protocol in study.protocol_list)
+    return any(metric.retrains for metric in study.retrainings)

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from uproar.errors import UproarError
+from uproar.metrics.evaluator import EVALUATORS
 from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.statistics.design import LEAST_REPLICATES
 from uproar.store import Store
@@ -19,8 +20,6 @@ from uproar.study.progress import Listener
 from uproar.study.sessions import run_to_end
 from uproar.study.spec import study_of
 from uproar.wording import duration
-
-PROTOCOLS = ("evaluator", "evaluator:model")
 
 
 def evaluations_of(
@@ -41,9 +40,8 @@ def evaluations_of(
     settings: dict[str, Any] = {"tasks": task, "models": model, "weights": weights, "estimators": list(methods)}
     settings |= {
         "plugins": tuple(plugins),
-        "protocols": PROTOCOLS,
+        "metrics": tuple(EVALUATORS),
         "seeds": tuple(range(seed, seed + LEAST_REPLICATES)),
-        "checks": (),  # who chooses has made them
     }
     try:
         study = study_of(settings)

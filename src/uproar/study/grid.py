@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uproar.errors import BadInput
 from uproar.estimators import Chain
+from uproar.metrics.evaluator import TARGETS, begins_explained, default_architecture, evaluator_epochs, stacks
+from uproar.metrics.mask_assignment import other_replicate
 from uproar.metrics.registry import CHECK_IMAGES, fine_tuning_of, read_metric
+from uproar.metrics.retraining import Masks, Retraining
 from uproar.models import ModelSpec, build
-from uproar.protocols import Masks, Protocol
-from uproar.protocols.catalogue import without_model
-from uproar.protocols.evaluator import TARGETS, begins_explained, default_architecture, evaluator_epochs, stacks
-from uproar.protocols.mask_assignment import FOLDS, other_replicate
 from uproar.removal.order import count
 from uproar.statistics.design import BASELINE
 from uproar.study import steps
@@ -44,8 +42,8 @@ class Setting:
         self.weights = None if study.weights is None else Weights(study.weights)
         pretrained = study.pretrained if study.recipe.init == "pretrained" else None
         self.pretrained = None if pretrained is None else Weights(pretrained)
-        self._rankings: dict[tuple[str, int, str, bool], RankingName] = {}
-        self._models: dict[tuple[int, int | None], Result] = {}
+        self._rankings: dict[tuple[str, int, str], RankingName] = {}
+        self._models: dict[int, Result] = {}
         self._evaluators: dict[int, Result] = {}
 
     @property
@@ -68,44 +66,28 @@ class Setting:
         """A chain as results name it."""
         return Estimator(chain.name, self.study.sign, self.study.channels)
 
-    def base_model(self, seed: int, fold: int | None = None) -> Result:
-        """The network that is explained in a replicate; with `fold`, one that has not seen that part of the data."""
-        if (seed, fold) not in self._models:
+    def base_model(self, seed: int) -> Result:
+        """The network that is explained in a replicate."""
+        if seed not in self._models:
             given = {"recipe": None, "seed": None, "weights": self.weights}
-            trained = {"recipe": self.study.recipe, "seed": seed, "fold": fold, "pretrained": self.pretrained}
+            trained = {"recipe": self.study.recipe, "seed": seed, "pretrained": self.pretrained}
             how = trained if self.weights is None else given
-            self._models[seed, fold] = steps.base_model(data=self.data, network=self.network, **how)
-        return self._models[seed, fold]
+            self._models[seed] = steps.base_model(data=self.data, network=self.network, **how)
+        return self._models[seed]
 
-    def prepared(self, chain: Chain, seed: int, folds: Sequence[int | None]) -> tuple[tuple[int, str, Result], ...]:
-        """What the estimators inside a chain make once for each network: its number, their call, the result."""
+    def prepared(self, chain: Chain, seed: int) -> tuple[tuple[int, str, Result], ...]:
+        """What the estimators inside a chain make once for a network: their call, the result."""
         calls = [str(chain.leaf)] if chain.facts.get("prepare") else []
-        return tuple(
-            (
-                number,
-                call,
-                steps.prepared_state(
-                    data=self.data,
-                    network=self.network,
-                    explained=self.base_model(seed, fold),
-                    call=Prepared(call),
-                    seed=seed,
-                ),
-            )
-            for number, fold in enumerate(folds)
-            for call in dict.fromkeys(calls)
-        )
+        about = {"data": self.data, "network": self.network, "explained": self.base_model(seed), "seed": seed}
+        return tuple((0, call, steps.prepared_state(call=Prepared(call), **about)) for call in calls)
 
-    def ranking(self, chain: Chain, seed: int, split: str, crossed: bool = False) -> RankingName:
-        """The order in which a chain removes the pixels of a split's images; `crossed`: by networks that have not seen
-        them."""
+    def ranking(self, chain: Chain, seed: int, split: str) -> RankingName:
+        """The order in which a chain removes the pixels of a split's images."""
         if chain.is_direct:
             return self.estimator(chain)
-        crossed = crossed and chain.needs_model
-        name = (chain.name, seed, split, crossed)
+        name = (chain.name, seed, split)
         if name not in self._rankings:
-            folds: Sequence[int | None] = range(FOLDS) if crossed else (None,)
-            models = tuple(self.base_model(seed, fold) for fold in folds) if chain.needs_model else ()
+            models = (self.base_model(seed),) if chain.needs_model else ()
             shards = shards_of(self.data.task, math.prod(self.features)).get(split, (None,))
             self._rankings[name] = tuple(
                 steps.ranking(
@@ -113,7 +95,7 @@ class Setting:
                     network=self.network if chain.needs_model else None,
                     explained=models,
                     estimator=self.estimator(chain),
-                    prepared=self.prepared(chain, seed, folds),
+                    prepared=self.prepared(chain, seed),
                     split=split,
                     rows=rows,
                     target=self.study.target if chain.needs_model else "label",
@@ -125,38 +107,27 @@ class Setting:
             )
         return self._rankings[name]
 
-    def rankings(self, chain: Chain, protocol: Protocol, seed: int) -> tuple[RankingName, RankingName]:
-        """The rankings that decide what is removed from the training and from the test images."""
+    def accuracy(self, chain: Chain, metric: Retraining, fraction: float, seed: int) -> Result:
+        """The test scores of a retrained network, or of the explained one, on changed images."""
 
         def ranking(masks: Masks, split: str) -> RankingName:
-            replicate = other_replicate(seed) if masks.by == "other" else seed
-            return self.ranking(chain, replicate, split, masks.by == "cross-fitted")
+            return self.ranking(chain, other_replicate(seed) if masks.by == "other" else seed, split)
 
-        return ranking(protocol.train, "train"), ranking(protocol.test, "test")
-
-    def accuracy(self, chain: Chain, protocol: Protocol, fraction: float, seed: int) -> Result:
-        """The test scores of a retrained network, or of the explained one, on changed images."""
-        protocol = protocol if chain.needs_model else without_model(protocol)
-        train, test = self.rankings(chain, protocol, seed)
-        filled = protocol.sees != "mask" and protocol.noise is None
+        train, test = ranking(metric.train, "train"), ranking(metric.test, "test")
         common = {
             "data": self.data,
             "network": self.network,
-            "removal": Removal(protocol.name),
-            "fill": self.fill if filled else Fill("mean"),
+            "removal": Removal(metric.name),
+            "fill": self.fill if metric.sees != "mask" else Fill("mean"),
             "features": self.study.features,
             "fraction": fraction,
             "test": test,
             "seed": seed,
         }
-        if not protocol.retrains:
+        if not metric.retrains:
             return steps.without_retraining(explained=self.base_model(seed), **common)
         return steps.retrained(
-            recipe=self.study.recipe,
-            pretrained=self.pretrained,
-            train=train,
-            stacked=self.stacked and protocol.learns == "class",
-            **common,
+            recipe=self.study.recipe, pretrained=self.pretrained, train=train, stacked=self.stacked, **common
         )
 
     def evaluator_network(self, seed: int) -> Network:
@@ -226,7 +197,7 @@ class Setting:
             network=self.network,
             explained=self.base_model(seed),
             estimator=self.estimator(chain),
-            prepared=self.prepared(chain, seed, (None,)),
+            prepared=self.prepared(chain, seed),
             metric=Metric(metric),
             tuned=() if tuning is None else (tuning, self.fine_tuned(tuning, seed)),
             split=split,
@@ -286,21 +257,21 @@ def accuracies_of(study: Study, setting: Setting) -> list[Cell]:
     """The grid of retrained networks, and of the explained one on changed images, plain trainings included."""
     cells = []
     for seed in study.seeds:
-        for protocol in study.protocol_list:
+        for metric in study.retrainings:
             for chain in study.all_chains:
-                for fraction in curve_fractions(study, protocol, chain):
-                    if fraction == protocol.plain:
+                for fraction in curve_fractions(study, metric, chain):
+                    if fraction == metric.plain:
                         continue
-                    why = refusal(study, setting, chain, protocol)
-                    result = None if why else setting.accuracy(chain, protocol, fraction, seed)
-                    cells.append(Cell(protocol.name, chain.name, seed, fraction, result, why))
+                    why = refusal(study, setting, chain, metric)
+                    result = None if why else setting.accuracy(chain, metric, fraction, seed)
+                    cells.append(Cell(metric.name, chain.name, seed, fraction, result, why))
     return cells
 
 
-def curve_fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, ...]:
+def curve_fractions(study: Study, metric: Retraining, chain: Chain) -> tuple[float, ...]:
     """Where a curve is measured; random removal, by rank or by coin flips, may go on where no other does."""
     at_random = chain.name == BASELINE or chain.raw.name == "bernoulli"
-    return study.fractions + (study.random_fractions if at_random and not protocol.keeps else ())
+    return study.fractions + (study.random_fractions if at_random and not metric.keeps else ())
 
 
 def scores_of(study: Study, setting: Setting) -> list[Cell]:
@@ -323,7 +294,7 @@ def scores_of(study: Study, setting: Setting) -> list[Cell]:
 def shown_of(study: Study, setting: Setting) -> list[Result]:
     """What a report shows beside the numbers: base networks, and maps of test images where pixels are ranked."""
     results = [setting.base_model(seed) for seed in study.seeds]
-    if study.evaluator_targets or study.protocols:
+    if study.evaluator_targets or study.retrainings:
         for chain in study.every_chain:
             if not chain.is_direct and not refusal(study, setting, chain):
                 for seed in study.seeds:
@@ -332,15 +303,15 @@ def shown_of(study: Study, setting: Setting) -> list[Result]:
     return results
 
 
-def refusal(study: Study, setting: Setting, chain: Chain, protocol: Protocol | None = None) -> str:
-    """Why a chain does not apply in this setting, under a protocol; nothing where it does."""
+def refusal(study: Study, setting: Setting, chain: Chain, metric: Retraining | None = None) -> str:
+    """Why a chain does not apply in this setting, under a retraining metric; nothing where it does."""
     if study.features == "channel" and not chain.facts.get("channels", True):
         return f"{chain.name} knows no colour channels, so it cannot rank channel values"
-    others = set() if protocol is None else {protocol.train.by, protocol.test.by} - {"replicate"}
-    if protocol is not None and others and study.weights is not None and chain.needs_model:
-        return f"{protocol.name} needs other base models, but the base model is given (weights=)"
-    if protocol is not None and others and chain.files:
-        return f"{protocol.name} needs maps of several base models, but {chain.name} has one set"
+    if metric is not None and "other" in (metric.train.by, metric.test.by):
+        if study.weights is not None and chain.needs_model:
+            return f"{metric.name} needs other base models, but the base model is given (weights=)"
+        if chain.files:
+            return f"{metric.name} needs maps of several base models, but {chain.name} has one set"
     return mismatch(setting, chain) or ""
 
 
@@ -358,7 +329,7 @@ def mismatch(setting: Setting, chain: Chain, train: bool = True) -> str | None:
 def check_study(study: Study) -> None:
     """Refuse a study that fits none of its tasks or models; where it fits some, the cells of the others end."""
     settings = settings_of(study)
-    both = bool(study.protocols)  # metrics use test images alone
+    both = bool(study.retrainings)  # other metrics use test images alone
     for chain in study.chains:
         reasons = [mismatch(setting, chain, both) for setting in settings] if chain.files else []
         if reasons and all(reasons):
@@ -374,7 +345,7 @@ def check_study(study: Study) -> None:
                 errors.append(error)
         else:
             raise errors[0]
-    for setting in settings if study.protocol_list else ():
+    for setting in settings if study.retrainings else ():
         what = "channel values" if study.features == "channel" else "pixels"
         fractions = (*study.fractions, *study.random_fractions)
         check_fractions(fractions, math.prod(setting.features), what, setting.task_name)

@@ -21,11 +21,10 @@ from uproar.estimators import Chain, estimators, read_chain
 from uproar.expression import Call, parse
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
+from uproar.metrics.retraining import Retraining, retraining_named
 from uproar.models import ModelSpec, build
 from uproar.models.output_kind import SOFTMAX, OutputKind
 from uproar.models.weights import load_weights, weights_hash
-from uproar.protocols import Protocol, protocol_named, protocols
-from uproar.protocols.catalogue import tests_of
 from uproar.removal.fill import fill_code, read_fill
 from uproar.study.graph import FORGET
 
@@ -222,31 +221,20 @@ class Metric:
 
 @dataclass(frozen=True)
 class Removal:
-    """What a network of ROAR, KAR or a variant is shown, by the name of the protocol."""
+    """What a network of ROAR, KAR or a variant is shown, by the name of the metric."""
 
     name: str
 
     @property
-    def protocol(self) -> Protocol:
-        """The protocol."""
-        return protocol_named(self.name)
+    def retraining(self) -> Retraining:
+        """The metric."""
+        return retraining_named(self.name)
 
     @property
     def identity(self) -> Any:
         """What the network is trained on, beside the ranking, and what it is tested with."""
-        protocol = self.protocol
-        return {"keeps": protocol.keeps, "retrains": protocol.retrains, "tests": self.tests, **protocol.training}
-
-    @property
-    def plugins(self) -> tuple[str, ...]:
-        """The plug-in that declares it."""
-        plugin = protocols[self.name].plugin if self.name in protocols else ""
-        return (plugin,) if plugin else ()
-
-    @property
-    def tests(self) -> list[str]:
-        """Whose masks the test images have: every test of this network that needs no further maps is made at once."""
-        return tests_of(self.protocol)
+        known = self.retraining
+        return {"keeps": known.keeps, "retrains": known.retrains, "tests": known.tests, **known.training}
 
 
 def marginals(data: Data, fill: str) -> Tensor | None:

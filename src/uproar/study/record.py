@@ -96,7 +96,7 @@ def no_run(folder: Path) -> BadInput:
     if (place / "scores.json").is_file():
         return BadInput(
             f"{folder} holds scores of maps (uproar score), not a run: run a study of the same estimators and "
-            "metrics (uproar run --estimators A,B --metrics C,D --protocols roar:no-retrain) and ask about that."
+            "metrics (uproar run --estimators A,B --metrics C,D --metrics roar:no-retrain) and ask about that."
         )
     return BadInput(f"{folder} is not the folder of a run: it has no readable {RECORD}.")
 

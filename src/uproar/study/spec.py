@@ -18,12 +18,12 @@ from uproar.estimators import Chain, read_chain
 from uproar.estimators.adapters import MAPS, name_of, path_in
 from uproar.expression import Call, parse
 from uproar.extend import load_plugin, papers
-from uproar.metrics.registry import CHECKS, read_checks, read_metric
+from uproar.metrics.evaluator import EVALUATORS, FRACTIONS, JUDGED
+from uproar.metrics.registry import CHECKS, metrics, read_metric
+from uproar.metrics.retraining import RETRAININGS, Retraining
 from uproar.models import ModelSpec
 from uproar.paths import user_path
 from uproar.plugins import file_at
-from uproar.protocols import Protocol, protocol_named
-from uproar.protocols.evaluator import FRACTIONS, JUDGED
 from uproar.removal.fill import fills
 from uproar.removal.order import check_fraction
 from uproar.statistics.design import BASELINE, INTERIM_ANALYSES, MODEL_FREE, random_ranking, random_rankings_for
@@ -45,9 +45,6 @@ METHODS = (
 )
 """The methods that people use, in their usual form: saliency and SmoothGrad are of the gradient's size."""
 DEMO_ESTIMATORS = (BASELINE, "block_random", "sobel", *METHODS)
-
-EVALUATORS = {"evaluator": "label", "evaluator:model": "answer"}
-"""What evaluators are asked for, by the name in a study: the label, or the answer of the explained network."""
 
 MOST = 10_000
 """Entries of any list of a study: seeds, estimators, fractions, …"""
@@ -115,18 +112,14 @@ class Study(BaseModel):
     estimators: Names = DEMO_ESTIMATORS
     baselines: Names = MODEL_FREE
     """Model-free rankings that evaluators and metrics score beside the estimators, as a bar that methods must pass."""
-    protocols: Names = ("evaluator", "evaluator:model", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
-    """What is done with rankings; the evaluator is run first, whatever its place in the list."""
+    metrics: Names = ("evaluator", "evaluator:model", "roar", "kar", "roar:no-retrain", "kar:no-retrain", *CHECKS)
+    """What gives the estimators numbers (`uproar ls metrics`); what the recommendation needs is run first."""
     evaluator_models: Names = ()
     """Architectures of the evaluators, which seeds take in turn; by default one other than the explained network's."""
     evaluator_images: Annotated[int, Field(ge=2)] = JUDGED
     """Test images that evaluators score at most, drawn at random where there are more."""
     evaluator_fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = FRACTIONS
-    """Shares of the pixels that evaluators remove or keep; `fractions` are those of all other protocols."""
-    metrics: Names = ()
-    """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
-    checks: Names = CHECKS
-    """Metrics that flag methods, of some test images; run where an evaluator is, unless `metrics` has them."""
+    """Shares of the pixels that evaluators remove or keep; `fractions` are those of ROAR, KAR and their variants."""
     audits: Names = ()
     """Questions about the benchmark itself, e.g. `blur`, `leakage`; each runs what it needs beside the study."""
     claims: Names = ()
@@ -194,13 +187,7 @@ class Study(BaseModel):
         for chain in self.judged_chains:
             if chain.name in self.baselines and chain.role != "baseline":
                 raise BadInput(f"baselines are rankings without a network, such as centre; {chain.name} is none.")
-        if self.protocols or not self.metrics:
-            names = [name if name in EVALUATORS else protocol_named(name).name for name in self.protocols]
-            _distinct("protocol", names)
-        for text in self.metrics:
-            read_metric(text)
-        if self.checks:
-            _distinct("check", read_checks(self.checks))
+        _distinct("metric", [str(read_metric(text)) for text in self.metrics])
         if self.audits:  # audits need tables, which a worker process should not wait for
             from uproar.audits import read_audit
 
@@ -244,8 +231,8 @@ class Study(BaseModel):
                 raise BadInput(f"{name} has at most {MOST} entries, not {len(values)}.")
         rankings = len(self.estimators) + (self.random_rankings or random_rankings_for(len(self.estimators))) - 1
         common = len(self.tasks) * len(self.models) * rankings * len(self.seeds)
-        each = len(self.protocols) * (len(self.all_fractions) + len(self.random_fractions))
-        cells = common * (each + len(self.metrics))
+        curves = sum(name in RETRAININGS for name in self.metrics)
+        cells = common * (curves * (len(self.fractions) + len(self.random_fractions)) + len(self.metrics))
         if cells > MOST_CELLS:
             raise BadInput(
                 f"The study asks for {cells} cells, more than {MOST_CELLS}: give fewer seeds, estimators or "
@@ -298,30 +285,28 @@ class Study(BaseModel):
 
     @property
     def metric_names(self) -> list[str]:
-        """The metrics in canonical form."""
-        return [str(read_metric(text)) for text in self.metrics]
+        """The metrics of maps in canonical form, without checks."""
+        calls = [read_metric(text) for text in self.metrics if text not in CHECKS]
+        return [str(call) for call in calls if metrics[call.name].facts["kind"] == "maps"]
 
     @property
     def check_names(self) -> list[str]:
-        """The checks that are asked, in canonical form: beside an evaluator, those that no metric makes already."""
-        if not self.evaluator_targets:
-            return []
-        asked = {read_metric(text).name for text in self.metrics}
-        return [name for name in read_checks(self.checks) if read_metric(name).name not in asked]
+        """The metrics of some test images that raise warnings, in canonical form."""
+        return [CHECKS[name] for name in self.metrics if name in CHECKS and CHECKS[name] not in self.metric_names]
 
     @property
-    def protocol_list(self) -> list[Protocol]:
-        """The protocols, read: those that retrain networks, or ask the explained one about changed images."""
-        return [protocol_named(name) for name in self.protocols if name not in EVALUATORS]
+    def retrainings(self) -> list[Retraining]:
+        """The metrics that retrain networks, or ask the explained one about images changed in the same way."""
+        return [RETRAININGS[name] for name in self.metrics if name in RETRAININGS]
 
     @property
     def evaluator_targets(self) -> list[str]:
         """What evaluators are asked for: the label, the answer of the explained network, both or nothing."""
-        return [target for name, target in EVALUATORS.items() if name in self.protocols]
+        return [target for name, target in EVALUATORS.items() if name in self.metrics]
 
     @property
     def all_fractions(self) -> tuple[float, ...]:
-        """Those of all protocols: rankings are cut at each of them, so that one explaining serves all."""
+        """Those of all metrics: rankings are cut at each of them, so that one explaining serves all."""
         return tuple(sorted({*self.fractions, *self.evaluator_fractions}))
 
     def fractions_of(self, chain: Chain) -> tuple[float, ...]:
@@ -331,13 +316,13 @@ class Study(BaseModel):
 
     @property
     def every_chain(self) -> list[Chain]:
-        """The estimators under all protocols and metrics."""
-        more = self.judged_chains if self.metrics or self.evaluator_targets else []
+        """The estimators under all metrics."""
+        more = self.judged_chains if self.metric_names or self.evaluator_targets else []
         return list({chain.name: chain for chain in (*self.all_chains, *more)}.values())
 
     @property
     def deviations(self) -> list[str]:
-        """What is chosen that departs from the protocols, in sentences for every report."""
+        """What is chosen that departs from remove-and-retrain, in sentences for every report."""
         sentences = []
         if self.pretrained is not None:
             sentences.append(
@@ -349,7 +334,7 @@ class Study(BaseModel):
             sentences.append(
                 f"Maps made elsewhere are the same in all replicates ({', '.join(stored)}), while every replicate has "
                 "a base model of its own: the spread of their numbers leaves out that of the maps, and metrics and "
-                "protocols without retraining ask networks that the maps may not have been made for. Give the model "
+                "metrics without retraining ask networks that the maps may not have been made for. Give the model "
                 "that they explain as weights=."
             )
         return sentences
@@ -455,7 +440,7 @@ def _maps_beside(value: Any, folder: Path) -> Any:
 
 def _validated(content: dict[str, Any], changes: Mapping[str, Any]) -> Study:
     _check_depth(content)
-    for alias in ("task", "model", "estimator", "protocol", "metric", "audit", "claim"):
+    for alias in ("task", "model", "estimator", "metric", "audit", "claim"):
         if alias in content:
             content[alias + "s"] = content.pop(alias)
     return Study(**{**content, **changes})

@@ -30,21 +30,7 @@ from uproar.estimators.explain import BATCH
 from uproar.estimators.layers import chosen_layers
 from uproar.metrics import Batch
 from uproar.metrics.evaluation import Evaluation, evaluate_methods
-from uproar.metrics.probe import images_shown
-from uproar.models import MemoryBudget, build_for_input
-from uproar.models.copies import folded
-from uproar.models.forward import callable_from_cpu, device_of, explain_on_device, read_by
-from uproar.models.output_kind import (
-    assumed_output,
-    last_operation,
-    output_kind,
-    predicted_target,
-    require_kind,
-    sum_tolerance,
-    sums_to_one,
-)
-from uproar.protocols import Masks
-from uproar.protocols.evaluator import (
+from uproar.metrics.evaluator import (
     EvaluatorNetwork,
     MaskedImages,
     begin_as,
@@ -58,9 +44,21 @@ from uproar.protocols.evaluator import (
     other_class_donors,
     stacks,
 )
-from uproar.protocols.mask_assignment import RandomBlocks, fold_of, mask_donors
-from uproar.protocols.mask_detector import detection_auc, detector_recipe, mask_detector, pixel_scores
-from uproar.protocols.protocol import beside_mask
+from uproar.metrics.mask_assignment import RandomBlocks, fold_of, mask_donors
+from uproar.metrics.probe import images_shown
+from uproar.metrics.retraining import Masks, beside_mask
+from uproar.models import MemoryBudget, build_for_input
+from uproar.models.copies import folded
+from uproar.models.forward import callable_from_cpu, device_of, explain_on_device, read_by
+from uproar.models.output_kind import (
+    assumed_output,
+    last_operation,
+    output_kind,
+    predicted_target,
+    require_kind,
+    sum_tolerance,
+    sums_to_one,
+)
 from uproar.removal import FillContext
 from uproar.removal.fill import filled, read_fill, sample_colour
 from uproar.removal.order import count
@@ -485,11 +483,11 @@ def _check_rules(
 
 
 class Changes:
-    """How the images of a task are changed under one protocol, ranking and fraction."""
+    """How the images of a task are changed under one metric, ranking and fraction."""
 
     def __init__(self, data: Data, removal: Removal, fill: Fill, features: str, fraction: float, seed: int) -> None:
         self.data, self.fill, self.fraction, self.seed = data, fill, fraction, seed
-        self.protocol, self.removal = removal.protocol, removal
+        self.metric = removal.retraining
         self.features = ranked_shape(data, features)
 
     def source(self, ranking: RankingParts, split: Split) -> StoredRanking | DirectRemoval:
@@ -511,7 +509,7 @@ class Changes:
 
         def change(rows: Tensor) -> Tensor:
             around = around_fill(self.data, self.fill, Draws.of(self.seed, rows, split.name))
-            return self.protocol.network_input(split.read(rows), important(rows), self.fill.name, around)
+            return self.metric.network_input(split.read(rows), important(rows), self.fill.name, around)
 
         return changed_images(split, change)
 
@@ -520,19 +518,15 @@ class Changes:
         """The assignments of masks that the test images have."""
         kind = self.data.task.kind
         return [
-            replace(self.protocol.test, of=of)  # type: ignore[arg-type]
-            for of in self.removal.tests
+            replace(self.metric.test, of=of)  # type: ignore[arg-type]
+            for of in self.metric.tests
             if of != "class" or kind == "softmax"
         ]
 
     def training(self, ranking: RankingParts) -> Hashable:
         """Equal for changes that one network is trained on."""
         parts = str(ranking.identity) if isinstance(ranking, Estimator) else tuple(part.key for part in ranking)
-        return str(self.protocol.network), self.fraction, parts
-
-    def removed(self, masks: Masks, ranking: RankingParts, split: Split) -> Tensor:
-        """The mask of removed pixels for every image of a split, as bool images."""
-        return self.protocol.removed(self.important(masks, ranking, split)(torch.arange(len(split))))
+        return str(self.metric.network), self.fraction, parts
 
 
 def ranked_shape(data: Data, features: str) -> tuple[int, ...]:
@@ -555,7 +549,7 @@ def _trainings_in_chunks(results: Sequence[Result]) -> list[list[Result]]:
     """At most STACK trainings of a chain in a job, with all their tests; where networks are no stack, one."""
     trainings: dict[str, dict[Hashable, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
-        network, train = str(result["removal"].protocol.network), str(identity_of(result["train"]))
+        network, train = str(result["removal"].retraining.network), str(identity_of(result["train"]))
         same = trainings[f"{_ranked_by(result['train'])} {network}"][result["fraction"], train]
         same.append(result)
     size, jobs = STACK if results[0]["stacked"] else 1, []
@@ -590,26 +584,17 @@ def retrained(
     task, device = data.task, current_device()
     changes = [Changes(data, each, fill, features, t, seed) for each, t in zip(removal, fraction, strict=True)]
     for each in removal:
-        require_kind(each.name, each.protocol.kinds, task.kind, "it needs one class per image")
+        require_kind(each.name, each.retraining.kinds, task.kind, "it needs one class per image")
 
     began, models = time.perf_counter(), dict[Hashable, nn.Module]()
-    trainings: dict[tuple[str, str], dict[Hashable, tuple[Changes, Images | ChangedImages, Tensor]]] = defaultdict(dict)
+    trainings: dict[str, dict[Hashable, tuple[Changes, Images | ChangedImages]]] = defaultdict(dict)
     for change, parts in zip(changes, train, strict=True):
-        protocol = change.protocol
-        if change.training(parts) not in trainings[protocol.sees, protocol.learns]:
-            images = change.images(protocol.train, parts, task.train)
-            labels = task.train.labels
-            if protocol.learns == "mask":
-                labels = change.removed(protocol.train, parts, task.train).long()
-            trainings[protocol.sees, protocol.learns][change.training(parts)] = change, images, labels
-    for (_, learns), group in trainings.items():
-        fresh = [_fresh(change, network, pretrained, images).to(device) for change, images, _ in group.values()]
-        if learns == "mask":
-            for model, (_, images, labels) in zip(fresh, group.values(), strict=True):
-                fit(model, images, labels, detector_recipe(recipe), seed)
-        else:
-            shown = [images for _, images, _ in group.values()]
-            fit_all(fresh, shown, task.train.labels, recipe, seed, task.kind)
+        group = trainings[change.metric.sees]  # networks of one shape
+        if change.training(parts) not in group:
+            group[change.training(parts)] = change, change.images(change.metric.train, parts, task.train)
+    for group in trainings.values():
+        fresh = [_fresh(change, network, pretrained, images).to(device) for change, images in group.values()]
+        fit_all(fresh, [images for _, images in group.values()], task.train.labels, recipe, seed, task.kind)
         models |= dict(zip(group, fresh, strict=True))
     training = (time.perf_counter() - began) / len(changes)
 
@@ -623,40 +608,29 @@ def retrained(
 
 def _fresh(change: Changes, network: Network, pretrained: Weights | None, images: Images | ChangedImages) -> nn.Module:
     """An untrained network for what a training shows."""
-    protocol, task, seed = change.protocol, change.data.task, change.seed
-    if protocol.learns == "mask":
-        if len(change.features) == 3:
-            raise NotApplicable(f"{protocol.name} finds removed pixels, not channel values")
-        if not isinstance(images, Tensor):
-            raise NotApplicable(f"{protocol.name} needs images that fit in memory; give limit=")
-        return mask_detector(images.shape[1], task.mean, task.std, seed)
-    if protocol.sees == "pixels":
+    metric, task, seed = change.metric, change.data.task, change.seed
+    if metric.sees == "pixels":
         return _initialised(network.build(task, seed), pretrained)
     # mean and standard deviation of a mask follow from the fraction
     size = math.prod(change.features)
     share = count(change.fraction, size) / size
-    share = 1 - share if protocol.keeps else share
-    channels = task.shape[0] if protocol.sees == "mask" or len(change.features) == 3 else 1
+    share = 1 - share if metric.keeps else share
+    channels = task.shape[0] if metric.sees == "mask" or len(change.features) == 3 else 1
     mean = torch.full((channels,), share)
     std = (mean * (1 - mean)).sqrt()
-    if protocol.sees == "both":
+    if metric.sees == "both":
         mean, std = torch.cat([task.mean, mean]), torch.cat([task.std, std])
     return build_for_input(network.spec, task, seed, images[:2], mean, std)
 
 
 def _tested(model: nn.Module, change: Changes, parts: RankingParts) -> Item:
     """A network's scores of changed test images, for every assignment of masks; what is known of each."""
-    test, protocol, kind = change.data.task.test, change.protocol, change.data.task.kind
+    test, kind = change.data.task.test, change.data.task.kind
     ties = change.source(parts, test).ties(change.fraction)
     facts: dict[str, Any] = {"ties": None if math.isnan(ties) else ties, "tests": {}}
     arrays: dict[str, np.ndarray] = {}
     for masks in change.tests:
         images = change.images(masks, parts, test)
-        if protocol.learns == "mask":
-            areas = detection_auc(pixel_scores(model, images[:]), change.removed(masks, parts, test))
-            arrays[masks.of] = areas.float().numpy()
-            facts["tests"][masks.of] = {"images": len(test)}
-            continue
         with read_by(None):
             arrays[masks.of] = kept_scores(predict(model, images), kind)
         facts["tests"][masks.of] = answer_facts(arrays[masks.of], test.labels, kind)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from uproar.errors import NotApplicable
+from uproar.metrics.retraining import RETRAININGS
 from uproar.papers.claims import read_shared
 from uproar.report.figures import HUES, Chart, Figure, Series, Style, share_limits
 from uproar.report.formatting import LEVEL
@@ -88,7 +89,7 @@ def _panel(
             lines.append(replace(source.series(protocol, estimator), label=label if first else "", style=style))
     if len(lines) < 2:
         return None
-    across = " or ".join(dict.fromkeys(source.view.results.protocols[p].fraction_means for p in protocols))
+    across = " or ".join(dict.fromkeys(RETRAININGS[p].fraction_means for p in protocols))
     chance = source.view.chance
     return Chart(title, tuple(lines), f"share of pixels {across}", "test accuracy", (0.0, 1.0), level=chance)
 

@@ -8,8 +8,7 @@ import torch
 from uproar.data import Split, load
 from uproar.estimators.control import block_random
 from uproar.estimators.registry import Context
-from uproar.models import ModelSpec, build
-from uproar.protocols.evaluator import (
+from uproar.metrics.evaluator import (
     MaskedImages,
     begin_as,
     begins_explained,
@@ -24,7 +23,8 @@ from uproar.protocols.evaluator import (
     mask_pool,
     other_class_donors,
 )
-from uproar.protocols.mask_assignment import RandomBlocks, block_centres, moved_to, random_places
+from uproar.metrics.mask_assignment import RandomBlocks, block_centres, moved_to, random_places
+from uproar.models import ModelSpec, build
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
 

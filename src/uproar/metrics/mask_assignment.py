@@ -10,7 +10,7 @@ from torch import Tensor
 
 from uproar.data.task import Split
 from uproar.errors import NotApplicable
-from uproar.protocols.protocol import Masks
+from uproar.metrics.retraining import Masks
 from uproar.seeds import generator
 
 ASPECT = 2.0

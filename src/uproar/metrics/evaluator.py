@@ -20,10 +20,11 @@ from uproar.data import Split, Task
 from uproar.data.stream import Rows, row_numbers
 from uproar.errors import BadInput
 from uproar.estimators import Chain, Context, explain_chains, read_chain
+from uproar.metrics.mask_assignment import moved
+from uproar.metrics.registry import metric
 from uproar.models import ModelSpec
 from uproar.models.forward import device_of, raw_output
 from uproar.models.registry import make
-from uproar.protocols.mask_assignment import moved
 from uproar.removal.order import ranks
 from uproar.seeds import Draws, generator
 from uproar.training import Recipe, fit, stackable
@@ -66,6 +67,38 @@ FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5)
 
 TARGETS = ("label", "answer")
 """What an evaluator may be asked for, in this order: the label, and the class that the explained network answers."""
+EVALUATORS = {"evaluator": "label", "evaluator:model": "answer"}
+"""The target of each metric that asks evaluators."""
+
+
+@metric(
+    name="evaluator",
+    kind="evaluator",
+    higher_is_better=True,
+    low=-math.inf,
+    high=math.inf,
+    chance="0 bits",
+    needs="a study, or choose with training images",
+    true_to="data",
+)
+def evaluator() -> str:
+    """Bits about the label that a map's own mask removes, beyond the same mask at another place."""
+    return EVALUATORS["evaluator"]
+
+
+@metric(
+    name="evaluator:model",
+    kind="evaluator",
+    higher_is_better=True,
+    low=-math.inf,
+    high=math.inf,
+    chance="0 bits",
+    needs="a study, or choose with training images",
+    true_to="model",
+)
+def evaluator_of_answer() -> str:
+    """Bits about the network's own answer that a map's mask removes, beyond the same mask at another place."""
+    return EVALUATORS["evaluator:model"]
 
 
 def families_for(h: int, w: int) -> list[Chain]:
