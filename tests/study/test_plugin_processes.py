@@ -14,7 +14,6 @@ from uproar.estimators import estimators
 from uproar.estimators.contract import try_contract
 from uproar.extend import load_plugin
 from uproar.metrics import metrics
-from uproar.metrics.retraining import metrics
 from uproar.plugins import load_file
 from uproar.removal.fill import fills
 from uproar.store import Store

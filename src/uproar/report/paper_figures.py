@@ -204,23 +204,23 @@ def map_pictures(source: FigureSource, names: Mapping[str, str]) -> Pictures:
     return Pictures(tuple(labels.values()), tuple(rows))
 
 
-def changed_images(source: FigureSource, protocol: str, names: Mapping[str, str], across: str = "fractions") -> Figure:
-    """One image as a protocol changes it, a row per estimator and a column per fraction; `names` are the paper's.
+def changed_images(source: FigureSource, metric: str, names: Mapping[str, str], across: str = "fractions") -> Figure:
+    """One image as a metric changes it, a row per estimator and a column per fraction; `names` are the paper's.
 
     Above each image stands the accuracy of networks trained on such images. With `across = "estimators"` an estimator
     is a column and a fraction a row.
     """
     changed: dict[tuple[str, float], Any] = {}
     for picture in source.view.pictures:
-        changed = {(e, t): pixels for (p, e, t), pixels in picture.changed.items() if p == protocol}
+        changed = {(e, t): pixels for (p, e, t), pixels in picture.changed.items() if p == metric}
         if changed:
             break
     shown = [name for name in names if any(name == estimator for estimator, _ in changed)]
     if len(shown) < 2:
-        raise NotApplicable(f"the study has no pictures of {protocol} by two of its estimators")
-    declared, fractions, columns = RETRAININGS[protocol], sorted({t for _, t in changed}), []
+        raise NotApplicable(f"the study has no pictures of {metric} by two of its estimators")
+    declared, fractions, columns = RETRAININGS[metric], sorted({t for _, t in changed}), []
     for t in fractions:
-        means = {name: source.accuracy(protocol, name, t) for name in shown}
+        means = {name: source.accuracy(metric, name, t) for name in shown}
         best = (max if declared.higher_is_better else min)(filter(known, means.values()), default=None)
         columns.append([Tile(changed.get((name, t)), percent(mean), mean == best) for name, mean in means.items()])
     heads, labels = [f"{percent(t, 0)} {declared.fraction_means}" for t in fractions], [names[name] for name in shown]
