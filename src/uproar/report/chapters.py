@@ -104,7 +104,7 @@ def _chapter(
         why,
         shortcut_part(answer),
         None if images is None else Part("Maps of single images", (images,), "maps"),
-        Part("Curves: what is left as pixels go", tuple(curves), "curves") if curves else None,
+        Part("Curves: scores as pixels are removed or kept", tuple(curves), "curves") if curves else None,
         benchmarks,
     ]
     return Chapter(
@@ -336,10 +336,10 @@ def shortcut_part(answer: Answer) -> Part | None:
         f"what can be known about the network's prediction is lost, and {percent(label[best].value, 0)} of the label."
     )
     text = (
-        "A network that relies on something the data do not need (a watermark, a corner) loses its prediction with "
-        "pixels without which the label can still be told."
+        "A network with a shortcut (a watermark, a corner) loses its prediction when those pixels are removed, while "
+        "the label can still be recognised."
     )
-    figure = Figure(tuple(forests), 2, "shortcut", "What is lost with the pixels that a method ranks first")
+    figure = Figure(tuple(forests), 2, "shortcut", "Information lost without a method's top pixels")
     blocks = (answer.lines[0] if answer.choice.shortcut else found, text, figure)
     return Part("Shortcut? Where network and data disagree", blocks, "shortcut")
 

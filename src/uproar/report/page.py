@@ -35,8 +35,8 @@ METHODS = {
     "evaluator": "The evaluator is a network trained on images with randomly removed pixels to predict what the "
     "explained network answers. A method's score is the bits of log-loss that its masks cost the evaluator beyond the "
     "same masks at another place, mean over the fractions removed and kept.",
-    "fine-tuned": "{} fine-tune the network on changed images before they ask it.",
-    "filled": "{} replace pixels and ask the network itself.",
+    "fine-tuned": "{} fine-tune the network on changed images and then test it.",
+    "filled": "{} replace pixels and test the network itself.",
     "retrained": "{} train new networks on images without, or with nothing but, the pixels that a method ranks first "
     "(Hooker et al. 2019).",
 }
@@ -97,10 +97,10 @@ def problems_of(results: Results | Scores) -> list[Block]:
     frame = results.problems
     blocks: list[Block] = []
     if len(frame):
-        blocks.append(Table(as_text(frame[["status", "estimator", "cells", "reason"]]), "Cells without a result."))
+        blocks.append(Table(as_text(frame[["status", "estimator", "cells", "reason"]]), "Missing, skipped or failed."))
     empty = int(results.done["accuracy"].isna().sum())
     if empty:
-        blocks.append(f"{counted(empty, 'finished cell')} without a number (NaN): left out of every mean.")
+        blocks.append(f"{counted(empty, 'finished result')} without a number (NaN): left out of every mean.")
     return [*blocks, *notices]
 
 
@@ -162,7 +162,7 @@ def _lead(lines: Sequence[str], details: Sequence[str]) -> tuple[str, list[str],
     head, rest = (match[1], match[2][:1].upper() + match[2][1:]) if match else (first.rstrip("."), "")
     if aside := re.fullmatch(r"(Use .*?) \((.*)\)", head):  # what is cheaper is no headline
         head, rest = aside[1], f"{rest} {aside[2]}."
-    limits += [clean(line) for line in details if line.startswith(("Other metrics disagree", "Not reliable here"))]
+    limits += [clean(line) for line in details if line.startswith("Other metrics disagree")]
     caveat = limits[0].removeprefix("Caveat: ") if limits and head.startswith("Use ") else ""
     return head, [line for line in (rest, *others) if line], caveat[:1].upper() + caveat[1:]
 

@@ -229,7 +229,7 @@ def changed_images(source: FigureSource, metric: str, names: Mapping[str, str], 
         heads, labels, rows = labels, heads, [tuple(column) for column in columns]
     pictures = (PictureRow(label, tiles, picture.image) for label, tiles in zip(labels, rows, strict=True))
     reading = (
-        f"Above each image: test {source.view.score_name} of networks on images changed so, mean over replicates. "
+        f"Above each image: test {source.view.score_name} on images changed this way, mean over replicates. "
         f"{'Higher' if declared.higher_is_better else 'Lower'} is better; the best estimator is bold."
     )
     return Figure((Pictures(tuple(heads), tuple(pictures), clean(picture.caption)),), reading=reading)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from uproar.data.arrays import read_arrays
 from uproar.errors import BadInput
+from uproar.report.drawing import scaled_map
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Curves, Line, Scores
@@ -34,7 +35,10 @@ def archive_files(scores: Results | Scores) -> dict[str, bytes]:
         return {}
     empty, arrays = pd.DataFrame(), dict[str, np.ndarray]()
     images = None if scores.images is None else np.asarray(scores.images, dtype=np.float16)
-    maps = {name: _scaled(np.asarray(values, dtype=float)).astype(np.float16) for name, values in scores.maps.items()}
+    maps = {
+        name: np.array([scaled_map(np.asarray(each, float)) for each in values]).astype(np.float16)
+        for name, values in scores.maps.items()
+    }
     rest = replace(scores, table=empty, per_image=empty, comparisons=empty, images=images, maps=maps)
     facts = json.dumps(
         _packed(rest, arrays), default=lambda value: value.item() if hasattr(value, "item") else str(value)
@@ -90,10 +94,3 @@ def _unpacked(packed: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if kind == "mapping":
         return dict(_unpacked(pair, arrays) for pair in content)
     return KINDS[kind](**{name: _unpacked(part, arrays) for name, part in content.items()})
-
-
-def _scaled(maps: np.ndarray) -> np.ndarray:
-    """Each map by its own largest size, as pictures show it."""
-    finite = np.where(np.isfinite(maps), np.abs(maps), 0.0)
-    largest = finite.reshape(len(maps), -1).max(1, initial=0.0)
-    return np.asarray(maps / np.where(largest > 0, largest, 1.0)[:, None, None])

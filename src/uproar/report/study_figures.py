@@ -144,7 +144,7 @@ def _audit_chart(plot: Plot, known_styles: Mapping[str, Style]) -> Chart:
         plot.y_label,
         limits_of([*values, plot.reference, *([0.0] if bars else [])]),
         kind={"lines": "lines", "scatter": "points", "bars": "bars"}[plot.kind],  # type: ignore[arg-type]
-        percent=(False, plot.percent),
+        percent=(plot.x == "fraction", plot.percent),
         level=plot.reference,
         level_label=plot.reference_label,
         fit=least_squares(data[plot.x], data[plot.y]) if plot.line else None,
