@@ -225,7 +225,6 @@ def _records(folder: Path) -> Reader:
 
 def _progress(folder: Path) -> Reader:
     _run(folder)
-    cell = {"task": "t", "model": "m", "estimator": "e", "metric": "roar", "fraction": 0.5, "seed": 0}
     content = {
         "total": 9,
         "cached": 1,
@@ -233,7 +232,8 @@ def _progress(folder: Path) -> Reader:
         "left": 2.5,
         "notices": ["a"],
         "machines": {"n": {"done": 1, "doing": ["x"]}},
-        "outcomes": [{"unit": cell, "status": "Failed", "reason": "r"}],
+        "skipped": {},
+        "failed": {"key": "r"},
     }
 
     def read(change: Mutations) -> object:

@@ -257,7 +257,7 @@ def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, sm
         seen.update({name: node.done for name, node in progress.machines.items()})
         at = {job: name for name, node in progress.machines.items() for job in node.doing}
         holding = [name for job, name in at.items() if "by held" in job]
-        if holding and not killed.exists():
+        if holding and (tmp_path / "begun").exists() and not killed.exists():
             (name,) = set(holding)
             node = next(n for n in cluster.worker_nodes if name.endswith(n.node_id[:5]))
             cluster.remove_node(node, allow_graceful=False)

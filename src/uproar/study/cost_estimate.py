@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-
 from uproar.store import Store
 from uproar.study.audit import audit_requests, needed_studies
-from uproar.study.devices import choose_device
-from uproar.study.grid import Setting, settings_of
+from uproar.study.devices import choose_device, deterministic
+from uproar.study.grid import settings_of
+from uproar.study.inputs import Data, Network
 from uproar.study.run import Plan, plan
 from uproar.study.spec import Study
-from uproar.training import fit
+from uproar.training import Recipe, fit
 
-PROBE = 0.4
-"""Seconds spent on measuring each network."""
-FEW = 4
-"""Images of the first pass; a network for which it takes longer than PROBE is measured by it alone."""
+PROBE = 0.3
+"""Seconds that the measurement of a network takes at least, unless it has seen all images before."""
 
 
 @dataclass(frozen=True)
@@ -37,31 +35,44 @@ class CostEstimate:
     """Networks that are trained."""
 
 
-def estimate(study: Study, store: Store, workers: int, rates: dict[str, float] | None = None) -> CostEstimate:
-    """What is to be done and how long it would take here, with so many workers.
-
-    `rates` keeps the seconds per image that were measured, for the next study of the same task and model.
-    """
-    todo, rates = plan(study, store), {} if rates is None else rates
-    for setting in settings_of(study) if todo.jobs else ():
-        name = str(setting.place)
-        if name not in rates:
-            rates[name] = seconds_per_image(setting)
+def estimate(study: Study, store: Store, workers: int) -> CostEstimate:
+    """What is to be done and how long it would take here, with so many workers."""
+    todo = plan(study, store)
+    settings = settings_of(study) if todo.jobs else []
+    rates = {
+        (setting.network.name, setting.data.name): seconds_per_image(
+            setting.data, setting.network, study.recipe, study.device
+        )
+        for setting in settings
+    }
     times: dict[str, list[float]] = defaultdict(list)
     for job in todo.jobs:
-        data, network = job.data, job.results[0].arguments.get("network")
-        places = [rate for name, rate in rates.items() if data is not None and repr(data.name) in name]
-        known = network and rates.get(str((data.name, network.spec.name)))
-        times[job.step].append(job.cost * (known or max(places, default=0.0)))
-    total = sum(sum(each) for each in times.values())
+        times[job.step].append(job.cost * rates.get(job.like[1:], max(rates.values())))
     return CostEstimate(
         len(todo.wanted) + todo.refused,
         todo.cached,
         todo.refused,
         {kind: (len(each), sum(each) / len(each)) for kind, each in times.items()},
-        total / workers,
+        sum(map(sum, times.values())) / workers,
         _trainings(todo),
     )
+
+
+@functools.cache
+def seconds_per_image(data: Data, network: Network, recipe: Recipe, device: str) -> float:
+    """Time to pass one image forward and backward in training, on one thread, measured now."""
+    place, train, count = choose_device(device), data.task.train, 4
+    model = network.build(data.task, 0).to(place)
+    once = recipe.model_copy(update={"epochs": 1})
+    with deterministic(place):
+        while True:
+            x, y = train.read(slice(0, count)), train.labels[:count]
+            began = time.perf_counter()
+            fit(model, x, y, once, 0)
+            spent = time.perf_counter() - began
+            if spent > PROBE or count >= len(train):
+                return spent / len(x)
+            count *= 4
 
 
 TRAINED = ("retrained", "evaluator", "fine_tuned")
@@ -72,29 +83,6 @@ def _trainings(todo: Plan) -> int:
     """How many networks would be trained."""
     made = [result for job in todo.jobs for result in job.results]
     return sum(result.step in TRAINED or (result.step == "base_model" and result["weights"] is None) for result in made)
-
-
-def seconds_per_image(setting: Setting) -> float:
-    """Time to pass one image forward and backward in training, on one thread, measured now."""
-    threads, task = torch.get_num_threads(), setting.data.task
-    torch.set_num_threads(1)
-    try:
-        model = setting.network.build(task, 0).to(choose_device(setting.study.device))
-        recipe = setting.study.recipe.model_copy(update={"epochs": 1})
-        rows = slice(0, min(len(task.train), 4 * recipe.batch))
-        x, y = task.train.read(rows), task.train.labels[rows]
-        began = time.perf_counter()
-        fit(model, x[:FEW], y[:FEW], recipe, 0)  # also chooses kernels, which does not matter where it takes long
-        if (spent := time.perf_counter() - began) > PROBE:
-            return spent / len(x[:FEW])
-        fit(model, x, y, recipe, 0)
-        began, passes = time.perf_counter(), 0
-        while time.perf_counter() - began < PROBE:
-            fit(model, x, y, recipe, 0)
-            passes += len(x)
-        return (time.perf_counter() - began) / passes
-    finally:
-        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True)
@@ -114,7 +102,6 @@ def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]
 
     Single cells that two audits share are counted for both: the sum is the most that it can be.
     """
-    rates: dict[str, float] = {}
     counted: list[Study] = []
     for name in study.audits:
         requests = audit_requests(study, [name])
@@ -122,7 +109,7 @@ def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]
         for part in needed_studies(requests).values():
             if part not in counted:
                 counted.append(part)
-                cost = estimate(part, store, workers, rates)
+                cost = estimate(part, store, workers)
                 new += cost.cells - cost.cached - cost.skipped
                 seconds += cost.seconds
                 networks += cost.trainings

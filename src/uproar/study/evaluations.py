@@ -48,7 +48,7 @@ def evaluations_of(
         end = budget
         if budget is not None:
             begun = time.perf_counter()
-            cost = estimate(study, Store(store), workers(None, study.device), {})
+            cost = estimate(study, Store(store), workers(None, study.device))
             seconds, longest = cost.seconds, max((each for _, each in cost.jobs.values()), default=0.0)
             if seconds > budget:
                 return {}, _too_long(seconds, budget)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import html
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -44,28 +43,12 @@ class Progress:
     notices: list[str] = field(default_factory=list)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     """By key, results that are not in the store, and why."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Time inside jobs, by step."""
     study: str = ""
     """Which of several studies it is."""
     promised: set[tuple[str, str]] = field(default_factory=set)
     """Results, by folder and key, that the store has when the run has ended, unless an outcome says otherwise."""
     machines: dict[str, NodeProgress] = field(default_factory=dict)
     """What each machine of a cluster has done and is doing; empty where there is only this one."""
-
-    def then(self, later: Progress) -> Progress:
-        """This run together with a later one of the same study that made what the store had lost."""
-        seconds = {
-            kind: self.seconds.get(kind, 0.0) + later.seconds.get(kind, 0.0)
-            for kind in {**self.seconds, **later.seconds}
-        }
-        return replace(
-            later,
-            cached=min(self.cached, later.cached),
-            seconds=seconds,
-            outcomes={**self.outcomes, **later.outcomes},
-            notices=[*self.notices, *later.notices],
-        )
 
     @property
     def left(self) -> float | None:
@@ -82,6 +65,7 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
+Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 def notebook_listener() -> Listener:
@@ -118,57 +102,9 @@ def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listen
         if time.monotonic() - last >= EVERY or not nothing_new:
             last = time.monotonic()
             with contextlib.suppress(OSError):  # not worth stopping a run
-                write_file(folder / FILE, json.dumps(_content(progress, problems)).encode())
+                write_file(folder / FILE, _content(progress, problems))
 
     return both
-
-
-def read_progress(folder: Path) -> Progress | None:
-    """The progress that a run left in its folder, as far as it matters to others; None if there is none."""
-    try:
-        left = StoredProgress.model_validate_json((folder / FILE).read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return Progress(
-        left.total,
-        left.cached,
-        left.done,
-        notices=left.notices,
-        machines=left.machines,
-        outcomes={problem.key: problem.outcome for problem in left.outcomes},
-    )
-
-
-def _content(progress: Progress, problems: Mapping[str, Outcome]) -> dict[str, Any]:
-    return {
-        "total": progress.total,
-        "cached": progress.cached,
-        "done": progress.done,
-        "left": progress.left,
-        "notices": progress.notices,
-        "machines": {name: asdict(m) for name, m in progress.machines.items()},
-        "outcomes": [
-            {"key": key, "status": type(outcome).__name__, "reason": outcome.reason}
-            for key, outcome in problems.items()
-            if isinstance(outcome, Skipped | Failed)
-        ],
-    }
-
-
-Count = Annotated[int, Field(ge=0, le=10**9)]
-
-
-class Problem(BaseModel):
-    """A result that was skipped or failed, as the file has it."""
-
-    key: str
-    status: Literal["Skipped", "Failed"]
-    reason: str
-
-    @property
-    def outcome(self) -> Outcome:
-        """How it ended."""
-        return Skipped(self.reason) if self.status == "Skipped" else Failed(self.reason)
 
 
 class StoredProgress(BaseModel):
@@ -177,9 +113,38 @@ class StoredProgress(BaseModel):
     total: Count
     cached: Count
     done: Count
+    left: float | None
     notices: list[str]
     machines: dict[str, NodeProgress]
-    outcomes: list[Problem]
+    skipped: dict[str, str]
+    """Results that do not apply, by key, and why."""
+    failed: dict[str, str]
+
+
+def read_progress(folder: Path) -> Progress | None:
+    """The progress that a run left in its folder, as far as it matters to others; None if there is none."""
+    try:
+        left = StoredProgress.model_validate_json((folder / FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    skipped = {key: Skipped(reason) for key, reason in left.skipped.items()}
+    failed = {key: Failed(reason) for key, reason in left.failed.items()}
+    outcomes: dict[str, Outcome] = {**skipped, **failed}
+    return Progress(left.total, left.cached, left.done, notices=left.notices, machines=left.machines, outcomes=outcomes)
+
+
+def _content(progress: Progress, problems: Mapping[str, Outcome]) -> bytes:
+    stored = StoredProgress(
+        total=progress.total,
+        cached=progress.cached,
+        done=progress.done,
+        left=progress.left,
+        notices=progress.notices,
+        machines=progress.machines,
+        skipped={key: outcome.reason for key, outcome in problems.items() if isinstance(outcome, Skipped)},
+        failed={key: outcome.reason for key, outcome in problems.items() if isinstance(outcome, Failed)},
+    )
+    return stored.model_dump_json().encode()
 
 
 # below the cell of a notebook, which has loaded IPython already; nothing anywhere else

@@ -8,7 +8,6 @@ see; files of the user travel with the study. A job whose worker or node dies is
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import logging
 import os
@@ -26,7 +25,6 @@ from uproar.study.executors import ATTEMPTS, KEPT, PATIENCE, Executor, failure_r
 from uproar.study.graph import Job, Report
 from uproar.study.remote_worker import Token, WorkerSetup, fingerprint_of, prepare, shared_root, worker_setup
 from uproar.study.spec import Study
-from uproar.study.worker_process import watch
 
 NODES = 10
 """How often a job is given away when the whole node dies, which is seldom the fault of the job."""
@@ -121,7 +119,6 @@ def serve(setup: WorkerSetup, job: Job, data: str) -> Iterator[object]:
     """One job on a node: where that is, then how the job ended. `data` is the fingerprint of the images it is about."""
     import ray
 
-    end_with_parent()
     host = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:5]}"
     yield host
     try:
@@ -129,12 +126,6 @@ def serve(setup: WorkerSetup, job: Job, data: str) -> Iterator[object]:
         yield run_apart(job, setup.root, setup.plugins, setup.limit)
     except UproarError as error:
         yield error
-
-
-@functools.cache
-def end_with_parent() -> None:
-    """End this worker with its node, also in the middle of a job: Ray would wait for that."""
-    threading.Thread(target=watch, args=(os.getppid(),), daemon=True).start()
 
 
 def imported() -> Any:

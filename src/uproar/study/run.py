@@ -165,7 +165,7 @@ def _workers(
 def _run(name: str, todo: Plan, runner: Executor, listen: Listener, deadline: float, whole: Progress) -> Progress:
     """Make everything of a plan; what the store loses meanwhile is made once more."""
     progress = Progress(len(todo.wanted), todo.cached, todo.cached, whole.pace, study=name)
-    progress.outcomes, progress.notices, progress.seconds = whole.outcomes, whole.notices, whole.seconds
+    progress.outcomes, progress.notices = whole.outcomes, whole.notices
     progress.done += sum(result.key in whole.outcomes for result in todo.wanted)
     listen(progress)
     jobs, counted = todo.jobs, set(todo.wanted)
@@ -199,7 +199,6 @@ def _drive(
         if report.seconds:
             progress.pace.spent(report.job.like, report.job.cost, report.seconds)
         progress.notices += report.notices
-        progress.seconds[report.job.step] = progress.seconds.get(report.job.step, 0.0) + report.seconds
         for result, outcome in report.outcomes.items():
             ended[result] = outcome
             if not isinstance(outcome, Lost):

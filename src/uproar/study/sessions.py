@@ -134,7 +134,8 @@ def run_to_end(
         rest = None if budget is None else budget - seconds
         later = run_study(study, store, jobs, listen, ray, rest, dict(progress.outcomes), slurm)
         seconds += time.perf_counter() - began
-        progress = progress.then(later)
+        later.cached, later.notices = min(progress.cached, later.cached), [*progress.notices, *later.notices]
+        progress = later
         results = collect_run(study, store, progress)
     return CompletedRun(results, progress, seconds)
 
