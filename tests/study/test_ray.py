@@ -247,7 +247,7 @@ def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, sm
     study = small(
         estimators=["held", "waits"],
         plugins=[str(tmp_path / "plug.py")],
-        metrics=["roar"],
+        metrics=["roar:no-retrain"],
         seeds=1,
         fractions=[0.2, 0.6],
     )
