@@ -38,13 +38,10 @@ class CostEstimate:
 def estimate(study: Study, store: Store, workers: int) -> CostEstimate:
     """What is to be done and how long it would take here, with so many workers."""
     todo = plan(study, store)
-    settings = settings_of(study) if todo.jobs else []
-    rates = {
-        (setting.network.name, setting.data.name): seconds_per_image(
-            setting.data, setting.network, study.recipe, study.device
-        )
-        for setting in settings
-    }
+    rates: dict[tuple[str, ...], float] = {}
+    for setting in settings_of(study) if todo.jobs else ():
+        of_setting = setting.data, setting.network, study.recipe, study.device
+        rates[setting.network.name, setting.data.name] = seconds_per_image(*of_setting)
     times: dict[str, list[float]] = defaultdict(list)
     for job in todo.jobs:
         times[job.step].append(job.cost * rates.get(job.like[1:], max(rates.values())))
