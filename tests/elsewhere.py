@@ -38,9 +38,8 @@ class There(torch.Tensor):
 
     def __getitem__(self, places):
         """Torch would make the lists among the places tensors of the device `meta`, which have no values."""
-        if isinstance(places, tuple):
-            places = tuple(torch.tensor(each) if isinstance(each, list) else each for each in places)
-        return super().__getitem__(places)
+        given = places if isinstance(places, tuple) else (places,)
+        return super().__getitem__(tuple(torch.tensor(each) if isinstance(each, list) else each for each in given))
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

@@ -25,7 +25,8 @@ CHEAP = {  # fewer steps than the defaults, so that the walk stays short
     "kernel_shap": "kernel_shap(samples=40)",
     "lime": "lime(samples=40)",
 }
-MAPS = [CHEAP.get(e.name, e.name) for e in estimators.values() if e.facts["role"] == "estimator"]
+ENTRIES = [e for e in estimators.values() if e.module.startswith("uproar.estimators.")]
+MAPS = [CHEAP.get(e.name, e.name) for e in ENTRIES if e.facts["role"] == "estimator"]
 WRAPPED = [
     f"{e.name}(grad)"
     for e in estimators.values()
