@@ -22,7 +22,7 @@ demo: $(VENV)/.demo
 
 # the parts that need no study: removal, metrics, training, networks, data, the store
 FAST := tests/removal tests/metrics tests/training tests/models tests/data tests/results \
-  tests/audits tests/statistics tests/test_cards.py tests/test_expression.py tests/test_registry.py tests/test_seeds.py \
+  tests/statistics tests/test_cards.py tests/test_expression.py tests/test_registry.py tests/test_seeds.py \
   tests/test_store.py tests/test_tensors.py tests/test_words.py
 
 test-fast: $(VENV)/.dev

@@ -127,7 +127,7 @@ def test_workers_do_not_show_the_store_in_their_command_line(tmp_path, monkeypat
 
     monkeypatch.setattr("uproar.study.executors.subprocess.Popen", Process)
     pool = Processes(URLS[0], 1)
-    pool.start()
+    pool.worker(0, "")
     pool.close()
     assert seen and SECRET not in " ".join(seen)
 

@@ -54,10 +54,12 @@ def test_worker_processes_know_their_number_and_a_new_one_takes_it_over(tmp_path
     pool = executor(str(tmp_path), 3)
     assert isinstance(pool, Processes)
     assert started == []  # not before there is a job
-    pool.start()
-    assert started == [0, 1, 2]
-    pool.renew(1)
-    assert started == [0, 1, 2, 1]
+    for number, plugins in ((0, ""), (1, ""), (1, ""), (1, "mine"), (1, ""), (1, "other")):
+        worker = pool.worker(number, plugins)
+    assert started == [0, 1, 1, 1], "a process for plug-ins beside the other one, and anew for another plug-in"
+    assert worker.stop() == -9
+    pool.worker(1, "other")
+    assert started == [0, 1, 1, 1, 1]
     pool.close()
 
 

@@ -116,7 +116,7 @@ def test_a_terminated_run_ends_its_workers_and_says_so(tmp_path):
     started = children(run.pid)
     run.terminate()
     _, told = run.communicate(timeout=30)
-    assert len(started) == 2
+    assert len(started) >= 2
     assert not left_after(started, SECONDS)
     assert run.returncode == 128 + signal.SIGTERM
     assert "Ended by SIGTERM. Finished results are in out/store; the same command" in told

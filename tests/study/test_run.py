@@ -449,8 +449,10 @@ class TestProcesses(ExecutorTests):
         runner = Processes(str(tmp_path), 1)
         try:
             future = runner.submit(train)
+            while not runner.pool:
+                time.sleep(0.01)
             time.sleep(0.2)
-            os.kill(runner.pool[0].process.pid, signal.SIGKILL)
+            os.kill(runner.pool[0, False].process.pid, signal.SIGKILL)
             report = future.result()
         finally:
             runner.close()
@@ -468,12 +470,10 @@ class TestProcesses(ExecutorTests):
         assert "SIGKILL" in rows["reason"].iloc[0]
         assert set(results.cells.query("estimator == 'random'")["status"]) == {"done"}
 
-    def test_no_process_is_left_behind(self, tmp_path, small):
+    def test_no_process_is_left_behind(self, tmp_path):
         runner = Processes(str(tmp_path), 2)
-        runner.start()
-        processes = [worker.process for worker in runner.pool]
+        processes = [runner.worker(number, plugins).process for number in (0, 1) for plugins in ("", "mine")]
         runner.close()
-        assert len(processes) == 2
         assert all(process.poll() is not None for process in processes)
 
 

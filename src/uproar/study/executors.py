@@ -92,7 +92,7 @@ class Executor:
 
     def serve(self, number: int) -> None:
         """Do jobs until the end."""
-        while (taken := self.take(number)) is not None:
+        while (taken := self.take()) is not None:
             job, future = taken
             try:
                 report = self.carry_out(job, number)
@@ -103,24 +103,17 @@ class Executor:
                 self.under_way.pop(job, None)
                 future.set_result(report)
 
-    def take(self, number: int) -> tuple[Job, Future[Report]] | None:
-        """Of the jobs that wait the first of the plan, rather one that fits; None at the end."""
+    def take(self) -> tuple[Job, Future[Report]] | None:
+        """Of the jobs that wait the first of the plan; None at the end."""
         with self.changed:
             while True:
                 self.changed.wait_for(lambda: self.waiting or self.closed)
                 if self.closed:
                     return None
-                place = min(range(len(self.waiting)), key=lambda i: self._rank(self.waiting[i][0], number))
-                job, future = self.waiting.pop(place)
+                job, future = min(self.waiting, key=lambda waiting: waiting[0].place)
+                self.waiting.remove((job, future))
                 if future.set_running_or_notify_cancel():
                     return job, future
-
-    def _rank(self, job: Job, number: int) -> tuple[bool, int]:
-        return not self.fits(job, number), job.place
-
-    def fits(self, job: Job, number: int) -> bool:
-        """Whether a worker can do a job as it is."""
-        return True
 
     def carry_out(self, job: Job, number: int) -> Report:
         """See to a job until it has ended, well or not."""
@@ -141,7 +134,7 @@ class Serial(Executor):
         return {min((job for job, _ in self.waiting), key=lambda job: job.place): ""} if self.waiting else {}
 
     def wait(self, pending: Collection[Future[Report]]) -> set[Future[Report]]:
-        taken = self.take(0)
+        taken = self.take()
         assert taken is not None
         job, future = taken
         if not job.plugins or is_private(self.root):
@@ -155,84 +148,80 @@ class Serial(Executor):
 
 
 class Processes(Executor):
-    """Several processes with one torch thread each.
+    """So many processes at a time with one torch thread each, started when there is a job for them.
 
-    One that dies is replaced and its job done again; one whose job takes more than `limit` seconds is ended.
+    Each has one beside it for jobs that call plug-ins: starting one takes seconds. One that dies is replaced and its
+    job done again; one whose job takes more than `limit` seconds is ended.
     """
 
     def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = (), limit: float = math.inf) -> None:
         super().__init__(root, workers)
         self.plugins, self.limit = plugins, limit
-        self.pool: list[_Worker] = []
-
-    def start(self) -> None:
-        for number in range(len(self.pool), self.workers):
-            self.pool.append(_Worker(self.root, self.plugins, number))
-        super().start()
-
-    def fits(self, job: Job, number: int) -> bool:
-        return self.pool[number].plugins in (None, job.plugins)
+        self.pool: dict[tuple[int, bool], _Worker] = {}
+        """By number and whether it calls plug-ins."""
 
     def carry_out(self, job: Job, number: int) -> Report:
         self.under_way[job] = ""
-        if not self.fits(job, number):
-            self.renew(number)
+        code = 0
         for _ in range(ATTEMPTS):
-            worker = self.pool[number]
+            worker = self.worker(number, job.plugins)
             try:
                 answer = worker.answer(job, self.limit)
             except TimeoutError:
-                self.renew(number)
+                worker.stop()
                 return failure_report(job, f"it did not end within {self.limit:g} seconds (job_limit)")
             except (EOFError, OSError):
-                code = worker.process.wait()
-                self.renew(number)
+                code = worker.stop()
                 continue
             if isinstance(answer, UproarError):
                 raise answer
             return answer
         return failure_report(job, f"its process died {ATTEMPTS} times, last with {_exit_name(code)}")
 
-    def renew(self, number: int) -> None:
-        """Another process in the place of one."""
-        self.pool[number].stop()
+    def worker(self, number: int, plugins: str) -> _Worker:
+        """The process of this number that may call these plug-ins; another one where it has ended or called others."""
         with self.changed:
             if self.closed:
                 raise UproarError("The run has ended.")
-            self.pool[number] = _Worker(self.root, self.plugins, number)
+            worker = self.pool.get((number, bool(plugins)))
+            if worker is not None and worker.plugins != plugins:
+                worker.stop()
+            if worker is None or worker.ended:
+                worker = self.pool[number, bool(plugins)] = _Worker(self.root, self.plugins, number, plugins)
+            return worker
 
     def end(self) -> None:
-        for worker in self.pool:
+        for worker in self.pool.values():
             worker.stop()
 
 
 class _Worker:
     """A process of its own, started by a file of ours so that the caller's script is not run again."""
 
-    def __init__(self, root: str, plugins: tuple[str, ...], number: int) -> None:
+    def __init__(self, root: str, every: tuple[str, ...], number: int, plugins: str) -> None:
+        self.plugins, self.ended = plugins, False
+        """What its jobs call, of every plug-in of the study."""
         self.connection, theirs = Pipe()
         handle = theirs.fileno()
         command = [sys.executable, worker_process.__file__, str(os.getpid()), str(handle)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", WORKER: str(number)}
         self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
         theirs.close()
-        self.plugins: str | None = None
-        """What its jobs call; None before the first."""
         with contextlib.suppress(OSError):  # not in the command, which everybody on the machine can see
-            self.connection.send((root, plugins, installed))
+            self.connection.send((root, every, installed))
 
     def answer(self, job: Job, limit: float) -> Report | UproarError:
         """How a job ends; EOFError or OSError where the process does."""
-        self.plugins = job.plugins
         self.connection.send(job)
         if not self.connection.poll(None if math.isinf(limit) else limit):
             raise TimeoutError
         return self.connection.recv()
 
-    def stop(self) -> None:
-        """End the process: who reads from the connection finds it closed."""
+    def stop(self) -> int:
+        """End the process: who reads from the connection finds it closed. Its exit code."""
+        self.ended = True
         self.process.kill()
-        self.process.wait()
+        return self.process.wait()
 
 
 def failure_report(job: Job, reason: str, notices: Sequence[str] = ()) -> Report:
