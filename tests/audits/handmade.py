@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from uproar.audits import registry
-from uproar.errors import NotApplicable
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
 from uproar.metrics.retraining import retraining_named
@@ -84,20 +83,11 @@ class Handmade(registry.StudyEvidence):
     def accuracy(self, metric, estimator):
         return pd.DataFrame(self._accuracies[metric, estimator])
 
-    def answers(self, metric, estimator, fraction, seed):
-        raise NotApplicable("no answers were made up")
-
     def responses(self, metric, estimator, seed):
         return self._responses[metric, estimator, seed]
 
     def axis(self, metric):
         return self._axes[metric]
-
-    def maps(self, estimator, seed):
-        raise NotApplicable("no maps were made up")
-
-    def removed(self, estimator, seed, fraction, split="test"):
-        raise NotApplicable("no masks were made up")
 
 
 def _whole(response: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -108,11 +98,6 @@ def _whole(response: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {"resampled": np.nanmean(arrays["value"][rows], axis=1), **arrays}
 
 
-class Handed(registry.Evidence):
+def handed(**parts: registry.StudyEvidence) -> registry.Evidence:
     """Parts by name; `study` is the study itself."""
-
-    def __init__(self, **parts: registry.StudyEvidence) -> None:
-        self._parts = parts
-
-    def __getitem__(self, part: str) -> registry.StudyEvidence:
-        return self._parts[part]
+    return registry.Evidence(parts.get("study"), parts)

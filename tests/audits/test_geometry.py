@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.audits.handmade import Handed, Handmade
+from tests.audits.handmade import Handmade, handed
 from uproar.audits.holes import geometry
 
 PIXELS = {0.3: [0.90, 0.91, 0.89], 0.7: [0.80, 0.81, 0.79]}
@@ -22,7 +22,7 @@ def test_the_gap_decides(gap, expected, says):
     blocks = {t: [a + d for a, d in zip(PIXELS[t], gap, strict=True)] for t in PIXELS}
     made = {("roar", "random"): PIXELS, ("roar", "block_random"): blocks}
     part = Handmade(accuracies=made)
-    finding = geometry(Handed(study=part, shapes=part))
+    finding = geometry(handed(study=part, shapes=part))
     assert finding.state == expected, finding.sentence
     assert says in finding.sentence
 
@@ -38,7 +38,7 @@ def test_a_study_that_compares_blocks_with_pixels_itself_is_quoted():
     }
     study = Handmade(accuracies={**made, **others})
     row = study.verdicts("roar").loc["block_random"]
-    finding = geometry(Handed(study=study, shapes=Handmade(accuracies=made)))
+    finding = geometry(handed(study=study, shapes=Handmade(accuracies=made)))
     assert (
         f"{100 * row['advantage']:.1f} ± {100 * (row['high'] - row['low']) / 2:.1f} accuracy points" in finding.sentence
     )

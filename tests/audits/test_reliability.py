@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import uproar
-from tests.audits.handmade import Handed, Handmade
+from tests.audits.handmade import Handmade, handed
 from uproar.audits.agreement import JUDGES, advantage, contradictions, pairwise, reliability, sides_of, values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics import registry
@@ -43,7 +43,7 @@ def _accuracies(slope: float) -> Handmade:
 
 def test_judges_who_agree_hold():
     part = _made_up({"insertion": 1.0, "deletion": 0.8, "road": 0.6})
-    finding = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
+    finding = reliability(handed(**{"study": _accuracies(0.1), JUDGES: part}))
     assert finding.state == "holds"
     assert "Kendall's W = 1.00" in finding.sentence
     assert "4 metrics (3 without retraining)" in finding.sentence
@@ -53,7 +53,7 @@ def test_judges_who_agree_hold():
 
 def test_a_metric_that_likes_what_others_dislike_is_named_and_marks_the_verdicts():
     part = _made_up({"insertion": 1.0, "deletion": 0.8, "road": -0.8}, seeds=(0, 1, 2))
-    finding = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
+    finding = reliability(handed(**{"study": _accuracies(0.1), JUDGES: part}))
     assert finding.state == "misleads"
     assert "2 of 3 pairs of metrics order the estimators of an image in opposite ways" in finding.sentence
     assert "4 of 4 estimators are better than random by one and worse by another" in finding.sentence
@@ -65,7 +65,7 @@ def test_a_metric_that_likes_what_others_dislike_is_named_and_marks_the_verdicts
 
 def test_noise_that_agrees_with_nobody_cannot_tell():
     part = _made_up({"insertion": 0.0, "deletion": 0.0})
-    finding = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
+    finding = reliability(handed(**{"study": Handmade(), JUDGES: part}))
     assert finding.state == "cannot tell"
 
 
@@ -95,7 +95,7 @@ def test_images_that_are_easy_for_all_do_not_pass_for_agreement():
 
 def test_a_heat_map_has_one_order_of_metrics_and_an_empty_diagonal():
     part = _made_up({"insertion": 1.0, "deletion": 0.8, "road": 0.6})
-    plot = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part})).plots[0]
+    plot = reliability(handed(**{"study": _accuracies(0.1), JUDGES: part})).plots[0]
     table = plot.data.pivot(index="other", columns="metric", values="correlation")
     assert list(table.index) == list(table.columns) and np.isnan(np.diag(table)).all()
     assert np.allclose(table, table.T, equal_nan=True) and table.notna().to_numpy().sum() == 6
@@ -132,7 +132,7 @@ def glossiness():
 @pytest.mark.parametrize("name", ["sparseness", "value_density", "glossiness"])
 def test_a_metric_that_only_describes_maps_is_no_judge(name, glossiness):
     part = _made_up({"insertion": 1.0, "deletion": 0.8, name: -3.0})
-    finding = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
+    finding = reliability(handed(**{"study": Handmade(), JUDGES: part}))
     assert finding.state == "holds"
     assert "2 metrics order" in finding.sentence
 
@@ -148,7 +148,7 @@ def test_a_metric_that_only_describes_maps_is_no_judge(name, glossiness):
 def test_too_little_is_refused_with_what_would_help(slopes, n, chains, reason):
     part = _made_up(slopes, n, chains)
     with pytest.raises(NotApplicable, match=reason):
-        reliability(Handed(**{"study": Handmade(), JUDGES: part}))
+        reliability(handed(**{"study": Handmade(), JUDGES: part}))
 
 
 def test_it_runs_on_a_small_study(tmp_path):

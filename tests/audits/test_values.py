@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 
-from tests.audits.handmade import Handed, Handmade
+from tests.audits.handmade import Handmade, handed
 from uproar import Study
 from uproar.audits.registry import read_audit, studies_of
 from uproar.audits.values import (
@@ -47,10 +47,10 @@ def _made_up(shift: float, noise: float = 0.001) -> Handmade:
 
 
 def test_a_metric_whose_curves_do_not_move_misleads_and_one_whose_curves_do_holds():
-    blind = values(Handed(**{ALTERED: _made_up(0.0)}), estimators=("ig",))
+    blind = values(handed(**{ALTERED: _made_up(0.0)}), estimators=("ig",))
     assert blind.state == "misleads"
     assert blind.sentence.startswith("road cannot distinguish maps that differ in values and not in order")
-    sees = values(Handed(**{ALTERED: _made_up(0.2)}), estimators=("ig",))
+    sees = values(handed(**{ALTERED: _made_up(0.2)}), estimators=("ig",))
     assert sees.state == "holds"
     table = sees.tables["smallest Hausdorff distance by metric"]
     assert table["distance"].tolist() == pytest.approx([0.2, 0.2], abs=0.01)
@@ -129,4 +129,4 @@ def test_what_it_asks_for_is_plain_removed_and_introduced_maps():
 
 def test_nothing_finished_is_refused():
     with pytest.raises(NotApplicable, match="no metric of ig .* is finished"):
-        values(Handed(**{ALTERED: Handmade()}), estimators=("ig",))
+        values(handed(**{ALTERED: Handmade()}), estimators=("ig",))

@@ -14,17 +14,23 @@ An audit that does not apply raises `NotApplicable` with the reason and what wou
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from uproar.data import load
-from uproar.errors import BadInput, NotApplicable
+from uproar.errors import Absent, BadInput, Damaged, NotApplicable
+from uproar.estimators import Chain, read_chain
 from uproar.expression import Call, parse
+from uproar.metrics.probe import fractions_of
+from uproar.metrics.registry import read_metric
+from uproar.metrics.retraining import retraining_named
 from uproar.registry import Registry
 from uproar.results.finding import Finding, Plot, State
 from uproar.results.finding import Kind as PlotKind
@@ -35,6 +41,7 @@ from uproar.wording import counted
 if TYPE_CHECKING:
     from uproar.data import Task
     from uproar.results.study import StudyView
+    from uproar.study.collect import Reading
     from uproar.study.spec import Study
 
 audits = Registry("audit", "uproar.audits", ("uproar.audits.*",))
@@ -43,25 +50,26 @@ OWN = "study"
 """The part that is the study itself, always there."""
 
 
-class StudyEvidence(ABC):
+class StudyEvidence:
     """The results of one study for one task and model."""
 
-    study: Study
+    def __init__(self, study: Study, reading: Reading, view: Callable[[], StudyView]) -> None:
+        self.study, self._reading, self._view = study, reading, view
 
     @property
-    @abstractmethod
     def task(self) -> Task:
         """The data."""
+        return self._reading.task
 
     @property
-    @abstractmethod
     def estimators(self) -> tuple[str, ...]:
         """The chains by name, in the order of the study."""
+        return tuple(chain.name for chain in self.study.chains)
 
-    @property
-    @abstractmethod
+    @functools.cached_property
     def view(self) -> StudyView:
         """Its results: curves, areas and the study's own verdicts."""
+        return self._view()
 
     @property
     def cells(self) -> pd.DataFrame:
@@ -106,35 +114,48 @@ class StudyEvidence(ABC):
             return pd.DataFrame(columns=["verdict", "side", "advantage", "low", "high"])
         return table.set_index("estimator")
 
-    @abstractmethod
     def answers(self, metric: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""
+        declared, chain = retraining_named(metric), self._chain(estimator)
+        item = self._reading.find(self._reading.setting.accuracy(chain, declared, fraction, seed))
+        if item is None:
+            raise NotApplicable(f"{metric} of {estimator} at t={fraction:g}, seed {seed}, is not finished")
+        return np.asarray(scipy.special.log_softmax(item.arrays[declared.test.of].astype(np.float64), axis=1))
 
-    @abstractmethod
     def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
         """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
+        chain, call = self._chain(estimator), str(read_metric(metric))
+        item = self._reading.find(self._reading.setting.score(chain, call, seed))
+        if item is None:
+            raise NotApplicable(f"{metric} of {estimator}, seed {seed}, is not finished")
+        return item.arrays
 
-    @abstractmethod
     def axis(self, metric: str) -> tuple[float, ...]:
         """Where the points of a metric's curves lie."""
+        return fractions_of(read_metric(metric), self.task.shape)
 
-    @abstractmethod
     def maps(self, estimator: str, seed: int) -> np.ndarray:
         """The maps of the test images, (n, h, w), each scaled so that its largest size is 1."""
+        ranking = self._reading.ranking(self._chain(estimator), seed)
+        if ranking is not None and hasattr(ranking, "maps"):  # what removes without a ranking has none
+            with contextlib.suppress(Absent, Damaged):
+                maps = ranking.maps()
+                return np.asarray(maps.sum(1) if maps.ndim == 4 else maps)
+        raise NotApplicable(f"the maps of {estimator} for seed {seed} are not in the store")
 
-    @abstractmethod
-    def removed(self, estimator: str, seed: int, fraction: float, split: str = "test") -> np.ndarray:
-        """The first share of the order of every image of a split, bool (n, h, w)."""
+    def _chain(self, estimator: str) -> Chain:
+        return read_chain(estimator, self.study.sign, self.study.channels)
 
 
-class Evidence(ABC):
+@dataclass(frozen=True)
+class Evidence:
     """What an audit reads: the study and the parts it asked for, by name."""
 
     study: Study
+    parts: Mapping[str, StudyEvidence]
 
-    @abstractmethod
     def __getitem__(self, part: str) -> StudyEvidence:
-        """The results of one of its studies."""
+        return self.parts[part]
 
 
 Studies = Callable[..., Mapping[str, "Study"]]

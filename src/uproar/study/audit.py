@@ -7,18 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import scipy
-import torch
-
-from uproar.audits import OWN, audits, read_audit, registry, studies_of
-from uproar.data import Task, load
-from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, StoreError, one_line
-from uproar.estimators import Chain, read_chain
+from uproar.audits import OWN, Evidence, StudyEvidence, audits, read_audit, studies_of
+from uproar.data import load
+from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
 from uproar.expression import Call
-from uproar.metrics.probe import fractions_of
-from uproar.metrics.registry import read_metric
-from uproar.metrics.retraining import retraining_named
 from uproar.models.output_kind import require_kind
 from uproar.plugins import describe_error, line_in_file
 from uproar.results.finding import Finding
@@ -27,96 +19,18 @@ from uproar.store import Store
 from uproar.study.collect import Reading, collect
 from uproar.study.graph import Outcome, Result, reachable
 from uproar.study.grid import Cell, Setting, accuracies_of, cells_of, scores_of, settings_of, shown_of
-from uproar.study.ranking import StoredRanking
 from uproar.study.spec import Study
 from uproar.types import Kind
 
-# evidence
 
+def evidence_of(study: Study, store: Store, outcomes: Mapping[str, Outcome] | None = None) -> StudyEvidence:
+    """The results of one study for one task and model, read when they are asked for."""
+    (setting,) = settings_of(study)
 
-class StudyEvidence(registry.StudyEvidence):
-    """The results of one study for one task and model."""
+    def view() -> StudyView:
+        return collect(study, store, outcomes or {}, with_pictures=False).view(*setting.place)
 
-    def __init__(self, study: Study, store: Store, outcomes: Mapping[str, Outcome] | None = None) -> None:
-        self.study, self._store, self._outcomes = study, store, outcomes or {}
-
-    @functools.cached_property
-    def _reading(self) -> Reading:
-        (setting,) = settings_of(self.study)
-        return Reading(self.study, setting, self._store)
-
-    @property
-    def task(self) -> Task:
-        """The data."""
-        return self._reading.task
-
-    @property
-    def estimators(self) -> tuple[str, ...]:
-        """The chains by name, in the order of the study."""
-        return tuple(chain.name for chain in self.study.chains)
-
-    @functools.cached_property
-    def view(self) -> StudyView:
-        """Its results: curves, areas and the study's own verdicts."""
-        results = collect(self.study, self._store, self._outcomes, with_pictures=False)
-        return results.view(*self._reading.setting.place)
-
-    def answers(self, metric: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
-        """Log probabilities of the test images, (n, classes), float64."""
-        declared = retraining_named(metric)
-        item = self._reading.find(self._reading.setting.accuracy(self._chain(estimator), declared, fraction, seed))
-        if item is None:
-            raise NotApplicable(f"{metric} of {estimator} at t={fraction:g}, seed {seed}, is not finished")
-        return scipy.special.log_softmax(item.arrays[declared.test.of].astype(np.float64), axis=1)
-
-    def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
-        """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
-        result = self._reading.setting.score(self._chain(estimator), str(read_metric(metric)), seed)
-        item = self._reading.find(result)
-        if item is None:
-            raise NotApplicable(f"{metric} of {estimator}, seed {seed}, is not finished")
-        return item.arrays
-
-    def axis(self, metric: str) -> tuple[float, ...]:
-        """Where the points of a metric's curves lie."""
-        return fractions_of(read_metric(metric), self.task.shape)
-
-    def _chain(self, estimator: str) -> Chain:
-        return read_chain(estimator, self.study.sign, self.study.channels)
-
-    def maps(self, estimator: str, seed: int) -> np.ndarray:
-        """The maps of the test images, (n, h, w), each scaled so that its largest size is 1."""
-        ranking = self._reading.ranking(self._chain(estimator), seed)
-        try:
-            if isinstance(ranking, StoredRanking):
-                maps = ranking.maps()
-                return maps.sum(1) if maps.ndim == 4 else maps
-        except (Absent, Damaged):
-            pass
-        raise NotApplicable(f"the maps of {estimator} for seed {seed} are not in the store")
-
-    def removed(self, estimator: str, seed: int, fraction: float, split: str = "test") -> np.ndarray:
-        """The first share of the order of every image of a split, bool (n, h, w)."""
-        ranking = self._reading.ranking(self._chain(estimator), seed, split)
-        try:
-            if ranking is not None:
-                return torch.as_tensor(ranking.important(fraction)).numpy()
-        except (Absent, Damaged):
-            pass
-        raise NotApplicable(f"{estimator} was not ranked for seed {seed} at t={fraction:g}")
-
-
-class Evidence(registry.Evidence):
-    """The study that an audit is about, and the parts it asked for, by name."""
-
-    def __init__(
-        self, studies: Mapping[str, Study], store: Store, outcomes: Mapping[str, Outcome] | None = None
-    ) -> None:
-        self.study = next(iter(studies.values()))
-        self._parts = {name: StudyEvidence(study, store, outcomes) for name, study in studies.items()}
-
-    def __getitem__(self, part: str) -> StudyEvidence:
-        return self._parts[part]
+    return StudyEvidence(study, Reading(study, setting, store), view)
 
 
 # what audits need, and what they find
@@ -204,7 +118,8 @@ def findings(
         try:
             if request.refused:
                 raise NotApplicable(request.refused)
-            evidence = Evidence(request.studies, place, outcomes)
+            parts = {name: evidence_of(study, place, outcomes) for name, study in request.studies.items()}
+            evidence = Evidence(parts[OWN].study, parts)
             finding = entry.function(evidence, **entry.bind(**dict(request.call.options)))
         except StoreError:
             raise
