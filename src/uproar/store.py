@@ -138,18 +138,16 @@ def read_header(start: bytes | bytearray, kind: str, key: str) -> Header:
             raise Unsound(f"holds another result ({what['kind']} {what['key']})")
         # no digest covers where arrays lie, so this must be what types and shapes say: one behind the other
         offsets = {name: tuple(header[name]["data_offsets"]) for name in what["arrays"]}
-        layouts, end = {}, 0
+        layouts, end = {}, size
         for name in sorted(offsets, key=offsets.__getitem__):
             dtype, shape, digests = what["arrays"][name]
             start_of, end = end, end + math.prod(shape) * np.dtype(dtype).itemsize
-            if offsets[name] != (start_of, end):
+            if offsets[name] != (start_of - size, end - size):
                 raise Unsound("cannot be read")
-            layouts[name] = Layout(np.dtype(dtype), tuple(shape), size + start_of, size + end, digests)
+            layouts[name] = Layout(np.dtype(dtype), tuple(shape), start_of, end, digests)
         return Header(what["facts"], layouts)
-    except Unsound:
-        raise
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError):
-        raise Unsound("cannot be read") from None
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise error if isinstance(error, Unsound) else Unsound("cannot be read") from None
 
 
 def decode_item(content: bytearray, kind: str, key: str) -> Item:
@@ -181,11 +179,6 @@ class Faults:
         """The sentences so far, which are then forgotten."""
         notices, self.notices = self.notices, []
         return notices
-
-    def forget_lost(self) -> None:
-        """Forget which items were damaged or absent."""
-        self.damaged.clear()
-        self.absent.clear()
 
 
 _faults: weakref.WeakValueDictionary[str, Faults] = weakref.WeakValueDictionary()

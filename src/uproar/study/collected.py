@@ -85,7 +85,8 @@ def collect_run(
 ) -> Run:
     """What the store has of a study; `progress` tells which cells were skipped or failed, and why."""
     place, state = Store(store), progress or Progress()
-    place.faults.forget_lost()
+    place.faults.damaged.clear()
+    place.faults.absent.clear()
     asked = {key for _, key in state.promised}
     if study.until_decided and not asked:
         looks = [look for _, look in interim_studies(study, store)]
