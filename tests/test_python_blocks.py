@@ -16,7 +16,6 @@ import torch
 
 import uproar
 from uproar.estimators import estimators
-from uproar.extend import papers
 from uproar.metrics import metrics
 from uproar.report.files import write_files
 from uproar.report.score_archive import archive_files
@@ -28,7 +27,7 @@ from uproar.training.recipe import recipes
 from .test_pages import PAGES as FILES
 
 ROOT = Path(__file__).parents[1]
-REGISTRIES = (estimators, metrics, papers, recipes)
+REGISTRIES = (estimators, metrics, recipes)
 SMALLER = {'metrics=["deletion", "road"]': 'metrics=["deletion(steps=2)", "road"]'}
 STUDY = """
 name = "digits"

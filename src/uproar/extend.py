@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,23 +57,6 @@ __all__ = [
 __getattr__ = lazy_names(__name__, {"audit": "uproar.audits.registry", "Finding": "uproar.results.finding"})
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-papers = Registry("paper", "uproar.papers", ("uproar.papers",))
-
-
-def study_files(file: str, folder: str = "") -> list[Path]:
-    """The study files (*.toml) in the folder `studies` beside a file, or in that of a folder beside it."""
-    return sorted((Path(file).parent / folder / "studies").glob("*.toml"))
-
-
-def read_beside(file: str, name: str) -> dict[str, Any]:
-    """The content of a TOML file beside a file."""
-    return tomllib.loads(Path(file).with_name(name).read_text(encoding="utf-8"))
-
-
-def title_of(key: str) -> str:
-    """What a paper is called; one that nobody has declared, by its key."""
-    return str(papers[key].facts["title"]) if key in papers else key
 
 
 def task(*, name: str | None = None, images: str = "", truth: str = "") -> Decorator:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uproar
 from tests.papers.made import MODEL, TASK, accuracies, results
-from uproar.extend import papers, read_beside
+from uproar.papers import papers, read_beside
 from uproar.papers.claims import claims_named, papers_with_claims, read_claims
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import MEASURES
@@ -41,7 +41,7 @@ def test_a_paper_of_ones_own_has_claims_as_data(tmp_path):
 
 def test_no_other_part_of_the_package_names_a_paper():
     package = Path(uproar.__file__).parent
-    keys = "|".join(papers)
+    keys = "|".join(papers())
     named = [
         str(file.relative_to(package))
         for file in package.rglob("*.py")

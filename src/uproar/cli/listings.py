@@ -16,16 +16,16 @@ from uproar.data import tasks
 from uproar.estimators import estimators
 from uproar.estimators.registry import COMMON_NAMES
 from uproar.expression import shown_value
-from uproar.extend import papers, title_of
 from uproar.metrics import metrics
 from uproar.metrics.registry import CHECKS
 from uproar.models import models
+from uproar.papers import papers, shipped_studies, title_of
 from uproar.papers.claims import claims_named, papers_with_claims
 from uproar.papers.exhibits import exhibits
 from uproar.registry import Entry
 from uproar.removal import fills
 from uproar.results.board import card_of
-from uproar.study.spec import shipped_studies, summary
+from uproar.study.spec import summary
 from uproar.training.recipe import recipes
 
 Table = dict[str, Any]
@@ -56,7 +56,7 @@ def tables_of(kind: str) -> list[Table]:
         common = _table("common names", ["name", "what it is"], [list(pair) for pair in COMMON_NAMES.items()])
         return [*(_entries(title, entries) for title, entries in by_role), common]
     if kind == "papers":
-        shown = {key: exhibits(key) for key in papers}
+        shown = {key: exhibits(key) for key in papers()}
         return [
             _table(f"{key}: {title_of(key)}", ["shows", "what"], [one.row for one in own]) for key, own in shown.items()
         ]

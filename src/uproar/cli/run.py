@@ -101,7 +101,7 @@ def run(
             from uproar.papers.exhibits import exhibit  # torch loads slowly
 
             if study is None:
-                raise BadInput("--figure and --table go with a paper (uproar ls papers): uproar run li2024 --figure 1.")
+                raise BadInput("--figure and --table go with a paper (uproar ls papers): uproar run PAPER --figure 1.")
             shown = exhibit(study, f"Table {table_}" if figure is None else f"Figure {figure}")
             if not shown[0].study:
                 return draw_exhibit(None, shown, out or Path("runs") / f"{study}-{shown[0].file}")

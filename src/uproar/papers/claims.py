@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import uproar.papers.li2024.synthetic
 import uproar.papers.song2023.measures  # noqa: F401
 from uproar.errors import NotApplicable, one_line, unknown
-from uproar.extend import read_beside, title_of
+from uproar.papers import read_beside, title_of
 from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.measures import MEASURES
 from uproar.results.claim_outcome import IN_PART, Decision, Judgement, Measure, Missing

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from uproar.errors import BadInput, unknown
-from uproar.extend import papers, read_beside, title_of
+from uproar.papers import papers, title_of
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,11 @@ def exhibits(paper: str) -> list[Exhibit]:
 
     One that is `like` an earlier one is drawn from the same study with the same changes and its own.
     """
-    file = papers[paper].facts.get("file")
+    if paper not in papers():
+        raise unknown("paper", paper, papers())
     known: dict[str, Exhibit] = {}
-    for entry in read_beside(file, "paper.toml").get("figures", []) if file else []:
+    for figure in papers()[paper].get("figures", []):
+        entry = dict(figure)
         like = known.get(entry.pop("like", ""), Exhibit(paper, "", ""))
         own = {"study": like.study, **entry, "changes": {**like.changes, **entry.get("changes", {})}}
         known[entry["place"]] = Exhibit(paper, **own)

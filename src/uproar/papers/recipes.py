@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
+from uproar.papers import papers
 from uproar.training.recipe import recipe
 
 
@@ -17,8 +16,8 @@ def _declare(name: str, about: str, settings: dict[str, Any]) -> None:
     recipe(name=name)(recipe_of_paper)
 
 
-for _file in sorted(Path(__file__).parent.glob("*/paper.toml")):
-    _recipes = tomllib.loads(_file.read_text(encoding="utf-8")).get("recipes", {})
+for _paper in papers().values():
+    _recipes = _paper.get("recipes", {})
     for _name, _fields in _recipes.items():
         _like = _recipes[_fields["like"]] if "like" in _fields else {}
         _settings = {key: value for key, value in {**_like, **_fields}.items() if key not in ("about", "like")}

@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from uproar.errors import BadInput, NotApplicable, one_line
-from uproar.extend import title_of
 from uproar.metrics.registry import metrics, read_metric
 from uproar.metrics.retraining import RETRAININGS
+from uproar.papers import title_of
 from uproar.papers.evidence import ClaimEvidence, without_options
 from uproar.papers.exhibits import Exhibit, exhibits
 from uproar.report.drawing import draw, map_colours, scaled_map

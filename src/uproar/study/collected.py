@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from uproar.errors import BadInput
+from uproar.papers import shipped_studies
 from uproar.papers.claims import judge
 from uproar.report import write_latex, write_report, write_results
 from uproar.results.study import Results
@@ -18,7 +19,7 @@ from uproar.study.collect import collect
 from uproar.study.grid import cells_of, settings_of
 from uproar.study.progress import Listener, Progress, notebook_listener
 from uproar.study.record import FILE
-from uproar.study.spec import Study, shipped_studies, study_of, summary
+from uproar.study.spec import Study, study_of, summary
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,11 +17,12 @@ from uproar.errors import BadInput, UproarError, did_you_mean, plainly, unknown
 from uproar.estimators import Chain, read_chain
 from uproar.estimators.adapters import MAPS, name_of, path_in
 from uproar.expression import Call, parse
-from uproar.extend import load_plugin, papers
+from uproar.extend import load_plugin
 from uproar.metrics.evaluator import EVALUATORS, FRACTIONS, JUDGED
 from uproar.metrics.registry import CHECKS, metrics, read_metric
 from uproar.metrics.retraining import RETRAININGS, Retraining
 from uproar.models import ModelSpec
+from uproar.papers import shipped_studies
 from uproar.paths import user_path
 from uproar.plugins import file_at
 from uproar.removal.fill import fills
@@ -515,12 +516,6 @@ def _distinct(kind: str, values: Any) -> None:
     twice = next((value for value, times in Counter(listed).items() if times > 1), None)
     if twice is not None:
         raise BadInput(f"The {kind} {twice} is listed twice.")
-
-
-def shipped_studies() -> Mapping[str, Path]:
-    """The study files of all papers by name."""
-    files = {file.stem: file for entry in papers.values() for file in entry.function()}
-    return dict(sorted(files.items()))
 
 
 def summary(text: str) -> str:

@@ -12,7 +12,7 @@ import torch
 from scipy.stats import gaussian_kde
 
 from uproar.errors import NotApplicable
-from uproar.extend import read_beside
+from uproar.papers import read_beside
 from uproar.papers.claims import if_applicable, read_shared
 from uproar.papers.evidence import ClaimEvidence, read_higher, without_options
 from uproar.papers.measures import metric_of
