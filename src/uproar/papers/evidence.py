@@ -72,16 +72,6 @@ class ClaimEvidence:
     # what there is
 
     @property
-    def cells(self) -> pd.DataFrame:
-        """The finished cells."""
-        return self.view.done
-
-    @property
-    def values(self) -> pd.DataFrame:
-        """Every metric's value per test image and replicate: metric, estimator, seed, image, value."""
-        return self.view.image_scores
-
-    @property
     def chance(self) -> float:
         """The accuracy of guessing."""
         if self.view.chance is None:
@@ -105,7 +95,8 @@ class ClaimEvidence:
         `protocol` is where it must have cells.
         """
         if protocol not in self._names:
-            some = self.cells if protocol is None else self.cells[self.cells["metric"] == protocol]
+            done = self.view.done
+            some = done if protocol is None else done[done["metric"] == protocol]
             names = [*some["estimator"].unique(), *([] if protocol else self._scored)]
             self._names[protocol] = {without_options(str(name)): str(name) for name in reversed(names)}
         for choice in wanted.split("|"):
@@ -238,7 +229,7 @@ class ClaimEvidence:
 
     def pairs(self, metric: str, other: str, names: Sequence[str]) -> Numbers:
         """Both metrics of all images, higher is better, (replicates, estimators, images, 2), NaN where undefined."""
-        images = pd.Index(self.values["image"].unique())
+        images = pd.Index(self.view.image_scores["image"].unique())
         if len(images) < 10 or not names:
             raise NotApplicable(f"fewer than 10 images have both {metric} and {other}")
         values = self.view.values_per_replicate

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from uproar.errors import NotApplicable
-from uproar.papers.claims import if_applicable
 from uproar.papers.evidence import without_options
 from uproar.papers.measures import ROAR
 from uproar.papers.song2023.measures import BLOCKS, RATES, Line, Of, variation_by_name, variation_lines
@@ -27,9 +26,11 @@ from uproar.report.study_figures import x_label
 from uproar.statistics.design import BASELINE
 
 ROAD, FILTERS = "road", ("max", "gaussian")
-PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
-BLOCKS_PUBLISHED = {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0533}
-"""CUB-200, ResNet-50."""
+PUBLISHED = {
+    "pixels": {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195},
+    "blocks": {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0533},
+}
+"""Table 1: CUB-200, ResNet-50."""
 
 
 # Table 1
@@ -45,36 +46,23 @@ def blocks(source: FigureSource) -> PaperFigure:
     ours = [source.series(ROAR, source.label(name, ROAR)) for name in here]
     theirs = [
         Series(name, by_name[name], tuple(curve), tuple(curve.values()), reference=name == BASELINE)
-        for name, curve in ((BASELINE, PIXELS_PUBLISHED), (block, BLOCKS_PUBLISHED))
+        for name, curve in zip(here, PUBLISHED.values(), strict=True)
     ]
     charts = tuple(
         Chart(title, tuple(lines), x_label(source.view, ROAR), "test accuracy", share_limits(lines, None))
         for title, lines in ((f"here: {source.view.task}", ours), ("published: CUB-200, ResNet-50", theirs))
     )
-    rates = sorted({*PIXELS_PUBLISHED, *(t for t in here[BASELINE] if t in here[block] and t > 0)})
-    rows = [
-        (what, *(cell(t) for t in rates))
-        for what, cell in (
-            ("pixels, published", _of(PIXELS_PUBLISHED)),
-            ("blocks, published", _of(BLOCKS_PUBLISHED)),
-            ("pixels, here", lambda t: _reached(source, BASELINE, t)),
-            ("blocks, here", lambda t: _reached(source, block, t)),
-        )
-    ]
+    rates = sorted({*PUBLISHED["pixels"], *(t for t in here[BASELINE] if t in here[block] and t > 0)})
+    rows: list[tuple[str, ...]] = []
+    for (what, curve), table in zip(PUBLISHED.items(), here.values(), strict=True):
+        rows.append((f"{what}, published", *(f"{100 * curve[t]:.2f}" if t in curve else NOTHING for t in rates)))
+        rows.append((f"{what}, here", *(share(over_replicates(table[t])) if t in table else NOTHING for t in rates)))
     reading = (
         "Both know nothing of the network; the shape of the hole alone differs. "
         f"Bands: {LEVEL} interval over replicates."
     )
     heads = ("accuracy after retraining", *(f"{percent(t, 0)} removed" for t in rates))
     return PaperFigure("blocks", reading, Figure(charts, 2), ComparisonTable(heads, tuple(rows), BRACKETS))
-
-
-def _of(curve: dict[float, float]) -> Callable[[float], str]:
-    return lambda t: f"{100 * curve[t]:.2f}" if t in curve else NOTHING
-
-
-def _reached(source: FigureSource, name: str, t: float) -> str:
-    return if_applicable(lambda: share(over_replicates(source.evidence.at(ROAR, name, t))), NOTHING)
 
 
 # Figures 4 and 5
@@ -111,7 +99,7 @@ def differences(source: FigureSource, under: str) -> PaperFigure:
 
 
 def _under_roar(source: FigureSource) -> Reached:
-    names = dict.fromkeys(without_options(str(name)) for name in source.evidence.cells["estimator"].unique())
+    names = dict.fromkeys(without_options(str(name)) for name in source.view.done["estimator"].unique())
     labels = {name: source.label(name, ROAR) for name in source.evidence.available(names, ROAR)}
     rates = source.evidence.accuracy(ROAR, BASELINE).columns
     return {(name, t): source.accuracy(ROAR, label, t) for name, label in labels.items() for t in rates}

@@ -77,7 +77,8 @@ def _line(evidence: ClaimEvidence, squared: bool, of: Of, baselines: bool, t: fl
 def variation_by_name(evidence: ClaimEvidence, of: Of = "maps", t: float = 0.0) -> dict[str, float]:
     """Mean total variation of the maps, or of the masks at a rate, by estimator without options."""
     metric = evidence.metric(VARIATION) if of == "maps" else evidence.metric(MASKS, fraction=t)
-    names = evidence.values[evidence.values["metric"] == metric]["estimator"].unique()
+    rows = evidence.view.image_scores
+    names = rows[rows["metric"] == metric]["estimator"].unique()
     return {without_options(str(n)): -float(evidence.per_image(metric, str(n)).mean()) for n in names}
 
 

@@ -58,15 +58,13 @@ KINDS: dict[str, Metric] = {
 CURVES: tuple[tuple[str, Metric, str], ...] = (("insertion", insertion, "higher"), ("deletion", deletion, "lower"))
 
 
-def _means(source: FigureSource, metric: str, names: Sequence[str]) -> dict[str, float]:
-    """The mean over images by what an estimator is; those the study has."""
+def _means(source: FigureSource, find: Metric, names: Sequence[str] = tuple(METHODS)) -> dict[str, float]:
+    """The mean over images by what an estimator is; those the study has, none without the metric."""
+    if not (metric := if_applicable(partial(find, source.evidence), "")):
+        return {}
     names_here = {without_options(n): n for n in source.evidence.scored_by(metric)}
     sign = 1 if read_higher(metric) else -1
     return {n: sign * float(source.evidence.per_image(metric, names_here[n]).mean()) for n in names if n in names_here}
-
-
-def _named_means(source: FigureSource, metric: Metric, names: Sequence[str] = tuple(METHODS)) -> dict[str, float]:
-    return _means(source, metric(source.evidence), names)
 
 
 # Figures 2, 4 and A7
@@ -74,11 +72,18 @@ def _named_means(source: FigureSource, metric: Metric, names: Sequence[str] = tu
 
 def scores(source: FigureSource) -> PaperFigure:
     """Insertion and deletion curves, and the other metrics as a table."""
+    rows = []
+    for published in PUBLISHED["scores"]:
+        what, areas = published["what"], _means_of_kind(source, published["metric"], list(METHODS))
+        rows.append((f"{what}, published", *(number(v, 4) for v in published["values"])))
+        rows.append((f"{what}, here", *(number(areas[n], 3) if n in areas else NOTHING for n in METHODS)))
     reading = (
         f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "
         "interval. Dashed: a random map."
     )
-    return PaperFigure("curves", reading, Figure(_charts(source, METHODS), 2), _scores(source))
+    note = f"Published: ResNet-50 on 5,000 ImageNet images; here: {source.view.model} on {source.view.task}."
+    table = ComparisonTable(("", *METHODS.values()), tuple(rows), note)
+    return PaperFigure("curves", reading, Figure(_charts(source, METHODS), 2), table)
 
 
 def _charts(source: FigureSource, names: Mapping[str, str]) -> tuple[Chart, ...]:
@@ -88,22 +93,10 @@ def _charts(source: FigureSource, names: Mapping[str, str]) -> tuple[Chart, ...]
     )
 
 
-def _scores(source: FigureSource) -> ComparisonTable:
-    rows = []
-    for published in PUBLISHED["scores"]:
-        what, areas = published["what"], _means_of_kind(source, published["metric"], list(METHODS))
-        rows.append((f"{what}, published", *(number(v, 4) for v in published["values"])))
-        rows.append((f"{what}, here", *(number(areas[n], 3) if n in areas else NOTHING for n in METHODS)))
-    data = f"{source.view.model} on {source.view.task}"
-    note = f"Published: ResNet-50 on 5,000 ImageNet images; here: {data}."
-    return ComparisonTable(("", *METHODS.values()), tuple(rows), note)
-
-
 def _means_of_kind(source: FigureSource, kind: str, names: Sequence[str]) -> dict[str, float]:
     """The same for the study's metric of a kind, shares in percent."""
     finders = {"average_drop": KINDS["avg. drop"], "road": KINDS["ROAD"]}
-    find = finders.get(kind, partial(metric_of, wanted=kind))
-    means = if_applicable(partial(_named_means, source, find, names), dict[str, float]())
+    means = _means(source, finders.get(kind, partial(metric_of, wanted=kind)), names)
     return {name: (1 if kind == "road" else 100) * value for name, value in means.items()}
 
 
@@ -225,7 +218,7 @@ def drops(source: FigureSource) -> PaperFigure:
     """Average drop with the values of maps, and with maps made binary."""
     rows, there = [], 0
     for kind, published in PUBLISHED["Table A2"].items():
-        means = if_applicable(partial(_named_means, source, KINDS[kind]), dict[str, float]())
+        means = _means(source, KINDS[kind])
         there += bool(means)
         rows.append((f"{kind}, published", *(number(v, 4) for v in published)))
         rows.append((f"{kind}, here", *(number(100 * means[n], 3) if n in means else NOTHING for n in METHODS)))
