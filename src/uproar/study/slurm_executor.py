@@ -9,7 +9,6 @@ only reports come back, in submitit's folder. A job whose task dies is given to 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import itertools
 import json
 import math
@@ -29,7 +28,7 @@ from types import FrameType
 from typing import Any
 
 from uproar.backends import backend_at
-from uproar.errors import BadInput, StoreError, UproarError
+from uproar.errors import BadInput, StoreError, UproarError, did_you_mean
 from uproar.paths import write_file
 from uproar.study.executors import ATTEMPTS, KEPT, Executor, failure_report, run_apart
 from uproar.study.graph import Job, Report
@@ -39,12 +38,11 @@ from uproar.wording import duration
 
 SlurmRequest = str | Mapping[str, Any]
 """What a user asks of a SLURM cluster: `partition=gpu,time=4h`, or the same as a mapping; `auto` for nothing."""
-CLUSTERS = ("slurm", "local", "debug")
-MOST_WORKERS = 1000
-"""As many tasks as a job array may have where SLURM was installed as it comes (MaxArraySize)."""
+COUNTS = {"cpus": (1, 4096), "gpus": (0, 64), "workers": (1, 1000)}
+"""Least and most; a job array has at most 1000 tasks where SLURM was installed as it comes (MaxArraySize)."""
 _TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZES = {"MB": 1e-3, "M": 1e-3, "GB": 1.0, "G": 1.0, "TB": 1e3, "T": 1e3}
-_WORD = re.compile(r"[\w.:@+\-\[\],&|*]+")
+_SIZES = {"M": 1e-3, "G": 1.0, "T": 1e3}
+_WORD = r"[\w.:@+\-\[\],&|*]+"
 """What SLURM's own names may have; nothing that a shell would read as more than a word."""
 
 
@@ -81,11 +79,9 @@ def read_settings(given: SlurmRequest, resources: Resources) -> SlurmSettings:
     known = [field.name for field in fields(SlurmSettings)]
     for name in pairs:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            meant = f" (did you mean {close[0]}?)" if close else ""
-            raise BadInput(f"--slurm has no {name!r}{meant}; it takes {', '.join(known)}.")
-    of_study = {"cpus": f"{resources.cpus:g}", "gpus": f"{resources.gpus:g}"}
-    return SlurmSettings(**{name: _READ.get(name, _word)(name, value) for name, value in {**of_study, **pairs}.items()})
+            raise BadInput(f"--slurm has no {name!r}; it takes {', '.join(known)}.{did_you_mean(name, known, 1)}")
+    asked = {"cpus": f"{resources.cpus:g}", "gpus": f"{resources.gpus:g}", **pairs}
+    return SlurmSettings(**{name: _value(name, value) for name, value in asked.items()})
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -101,62 +97,37 @@ def _pairs(text: str) -> dict[str, str]:
     return pairs
 
 
-def _word(name: str, value: str) -> str:
-    if not _WORD.fullmatch(value):
-        raise BadInput(f"--slurm {name} is a name as SLURM has them, not {value!r}.")
-    return value
-
-
-def _path(name: str, value: str) -> str:
-    return value
-
-
-def _cluster(name: str, value: str) -> str:
-    if value not in CLUSTERS:
-        raise BadInput(f"--slurm {name} is {', '.join(CLUSTERS)}, not {value!r}.")
-    return value
-
-
-def _time(name: str, value: str) -> float:
-    """`90m`, `4h`, `2d`, or as SLURM writes it: `HH:MM:SS`, `D-HH:MM:SS`."""
-    short = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value)
-    clock = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", value)
-    if short:
-        seconds = float(short[1]) * _TIMES[short[2]]
-    elif clock:
-        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
-        seconds = days * 86400.0 + hours * 3600 + minutes * 60 + rest
+def _value(name: str, value: str) -> Any:
+    """The value of a setting, or why it is none."""
+    if name in COUNTS:
+        least, most = COUNTS[name]
+        if value.isdigit() and least <= int(value) <= most:
+            return int(value)
+        expected = f"a whole number from {least} to {most}"
+    elif name == "time":
+        if (seconds := _seconds(value)) >= 60:
+            return seconds
+        expected = "a time of at least a minute such as 90m, 4h or 1-12:00:00"
+    elif name == "memory":
+        size = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([MGT])B?", value.upper())
+        if size and float(size[1]):
+            return float(size[1]) * _SIZES[size[2]]
+        expected = "a size such as 16GB or 900MB"
     else:
-        raise BadInput(f"--slurm {name} is a time such as 90m, 4h or 1-12:00:00, not {value!r}.")
-    if seconds < 60:
-        raise BadInput(f"--slurm {name} is at least a minute: SLURM counts in minutes; not {value!r}.")
-    return seconds
+        form = {"cluster": "slurm|local|debug", "logs": ".*"}.get(name, _WORD)
+        if re.fullmatch(form, value):
+            return value
+        expected = "slurm, local or debug" if name == "cluster" else "a name as SLURM has them"
+    raise BadInput(f"--slurm {name} is {expected}, not {value!r}.")
 
 
-def _memory(name: str, value: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", value)
-    if match is None or match[2].upper() not in _SIZES or not float(match[1]):
-        raise BadInput(f"--slurm {name} is a size such as 16GB or 900MB, not {value!r}.")
-    return float(match[1]) * _SIZES[match[2].upper()]
-
-
-def _count(name: str, value: str) -> int:
-    least, most = {"gpus": (0, 64), "workers": (1, MOST_WORKERS)}.get(name, (1, 4096))
-    if not value.isdigit() or not least <= int(value) <= most:
-        whole = "; SLURM gives whole ones" if re.fullmatch(r"0?\.\d+", value) else ""
-        raise BadInput(f"--slurm {name} is a whole number from {least} to {most}, not {value!r}{whole}.")
-    return int(value)
-
-
-_READ: dict[str, Any] = {
-    "time": _time,
-    "memory": _memory,
-    "cpus": _count,
-    "gpus": _count,
-    "workers": _count,
-    "logs": _path,
-    "cluster": _cluster,
-}
+def _seconds(value: str) -> float:
+    """`90m`, `4h`, `2d`, or as SLURM writes it: `HH:MM:SS`, `D-HH:MM:SS`; 0 for what is no time."""
+    if short := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value):
+        return float(short[1]) * _TIMES[short[2]]
+    clock = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", value)
+    days, hours, minutes, rest = (int(part or 0) for part in clock.groups()) if clock else (0, 0, 0, 0)
+    return days * 86400.0 + hours * 3600 + minutes * 60 + rest
 
 
 SETUP = "setup.pkl"
