@@ -4,7 +4,7 @@ import torch
 from uproar import fill, removed
 from uproar.errors import BadInput, BadMap, BadShape
 from uproar.removal import order
-from uproar.removal.order import Levels, bits_for, count, ranks, removed_at, tie_share
+from uproar.removal.order import count, levels_of, pack_levels, ranks, removed_at, tie_share, unpack_levels
 from uproar.seeds import Draws
 
 FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
@@ -84,21 +84,16 @@ def test_the_share_of_ties_counts_what_only_the_tie_break_decided():
 
 @pytest.mark.parametrize("fractions", [(0.3,), FRACTIONS, (0.0, 0.5, 1.0), tuple(i / 20 for i in range(21))])
 def test_levels_serve_every_fraction_exactly(fractions):
-    places = ranks(maps_of_all_kinds()["distinct"], Draws.of(0, 6))
-    levels = Levels.of(places, fractions)
-    for t in fractions:
-        expected = removed_at(places, t, (10, 10))
-        assert torch.equal(levels.removed(t, (10, 10)), expected)
-        assert torch.equal(levels.removed(t, (10, 10), slice(2, 5)), expected[2:5])
-    with pytest.raises(BadInput, match="not 0.123"):
-        levels.removed(0.123, (10, 10))
+    places, kinds = ranks(maps_of_all_kinds()["distinct"], Draws.of(0, 6)), len(fractions) + 1
+    packed = pack_levels(levels_of(places, fractions), kinds)
+    levels = torch.from_numpy(unpack_levels(packed, kinds, 100)).view(6, 10, 10)
+    for i, t in enumerate(fractions):
+        assert torch.equal(levels <= i, removed_at(places, t, (10, 10)))
 
 
 def test_levels_of_six_fractions_take_at_most_an_eighth_of_a_float_map():
     places = ranks(torch.rand(64, 32 * 32), Draws.of(0, 64))
-    packed = Levels.of(places, FRACTIONS).packed
-    assert packed.nbytes <= 64 * 32 * 32 * 4 / 8
-    assert bits_for(6) == 3
+    assert pack_levels(levels_of(places, FRACTIONS), 7).nbytes <= 64 * 32 * 32 * 4 / 8
 
 
 def test_nan_and_infinity_are_counted_and_named():

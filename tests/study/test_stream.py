@@ -19,9 +19,8 @@ from tests.data.layouts import write_lines, write_picture
 from tests.readings import base_network, ranked, reading_of
 from uproar import backends
 from uproar.data import Source, Split, load, tasks
-from uproar.errors import Damaged, StoreError
-from uproar.removal import Levels, ranks
-from uproar.removal.order import pack_levels, unpack_levels
+from uproar.errors import StoreError
+from uproar.removal import ranks, removed_at
 from uproar.seeds import Draws
 from uproar.store import Store
 from uproar.study import ranking as shards_module
@@ -107,21 +106,9 @@ def test_streamed_and_sharded_numbers_are_those_of_memory_bit_for_bit(ask, tmp_p
         assert np.array_equal(scores, actual[cell]), cell
 
 
-def test_levels_are_restored_and_damage_is_noticed():
-    draw = np.random.default_rng(0)
-    for fractions in (1, 2, 5, 6, 20):
-        levels = draw.integers(0, fractions + 1, 101, dtype=np.uint8)
-        content = pack_levels(levels, fractions + 1)
-        assert np.array_equal(unpack_levels(content, fractions + 1, 101), levels)
-        with pytest.raises(Damaged):
-            unpack_levels(content[:-3] + bytes(3), fractions + 1, 101)
-    with pytest.raises(Damaged, match="200 levels"):
-        unpack_levels(content, 21, 200)
-
-
 @pytest.fixture
 def explained(ask, tmp_path, monkeypatch):
-    """A store that has the sharded rankings of `grad`, and the same levels in one piece."""
+    """A store that has the sharded rankings of `grad`, and the same ranks in one piece."""
     monkeypatch.setattr("uproar.store.CHUNK", 32)
     study = ask(READ, estimators=["random", "grad"], metrics=["roar"])
     run_study(study, tmp_path, jobs=1)
@@ -129,22 +116,22 @@ def explained(ask, tmp_path, monkeypatch):
     x, seed = reading.task.train.images.pixels, study.seeds[0]
     maps = uproar.explain(base_network(reading, seed), x.float(), "grad", seed=seed, split="train")
     places = ranks(maps.flatten(1), Draws.of(seed, len(x), "train"))
-    return study, reading, Levels.of(places, study.all_fractions)
+    return study, reading, places
 
 
 def test_one_sample_is_read_without_the_others(explained, monkeypatch):
-    study, reading, levels = explained
+    study, reading, places = explained
     seed, asked = study.seeds[0], []
     ranking = ranked(reading, "grad", seed, "train")
     spans = backends.LocalFolder.spans
     monkeypatch.setattr(backends.LocalFolder, "spans", lambda *a: [asked.extend(a[2]), spans(*a)][1])
     for t in study.fractions:
         image = ranking.important(t, slice(23, 24))
-        assert torch.equal(image, levels.removed(t, (8, 8))[23:24])
+        assert torch.equal(image, removed_at(places, t, (8, 8))[23:24])
     # where images end, and the image twice, in whole chunks
     assert sum(b - a for a, b in asked) < 8 * 10 + 2 * 64 + 2 * 64
     mixed = torch.tensor([39, 0, 9, 8, 0, 26])
-    assert torch.equal(ranking.important(0.2, mixed), levels.removed(0.2, (8, 8), mixed))
+    assert torch.equal(ranking.important(0.2, mixed), removed_at(places, 0.2, (8, 8))[mixed])
     a = ranked(reading, "grad", seed).maps(slice(9, 10))[0]
     x = reading.task.test.images.pixels[9:10].float()
     raw = uproar.explain(base_network(reading, seed), x, "grad", seed=seed)[0]
@@ -152,7 +139,7 @@ def test_one_sample_is_read_without_the_others(explained, monkeypatch):
 
 
 def test_lost_and_damaged_shards_are_made_again_and_no_others(explained, tmp_path):
-    study, reading, levels = explained
+    study, reading, places = explained
     store, expected = reading.store, collect(study, reading.store).cells
     files = {
         (key, store.facts("ranking", key)["chain"]): tmp_path / store.name("ranking", key)
@@ -168,7 +155,7 @@ def test_lost_and_damaged_shards_are_made_again_and_no_others(explained, tmp_pat
     assert run_study(study, tmp_path, jobs=1).outcomes == {}
     assert all(path.stat().st_mtime_ns == then for path, then in others.items())
     again = ranked(reading_of(study, tmp_path), "grad", study.seeds[0], "train").important(0.6)
-    assert torch.equal(again, levels.removed(0.6, (8, 8)))
+    assert torch.equal(again, removed_at(places, 0.6, (8, 8)))
     columns = ["estimator", "metric", "fraction", "seed", "accuracy", "ties"]
     assert collect(study, store).cells[columns].equals(expected[columns])
     assert plan(study, store).jobs == []

@@ -28,7 +28,7 @@ from uproar.estimators.class_scores import (
 )
 from uproar.estimators.layers import TokenGrid, first_tensor, forward_hooks, module_named, recorded, with_first_tensor
 from uproar.estimators.registry import estimator
-from uproar.models.forward import extract_class_scores, forward, in_model_dtype, raw_output
+from uproar.models.forward import extract_class_scores, forward, raw_output
 from uproar.types import Images, Labels, RawMaps
 
 _NEEDS = (
@@ -135,7 +135,7 @@ def legrad(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     tokens = token_structure(model, x)
     blocks = [module_named(model, name) for name in tokens.blocks]
     with torch.enable_grad(), AttentionRecord() as record, _outputs_joined(blocks):
-        output = raw_output(model, in_model_dtype(model, tracked(x)))
+        output = raw_output(model, tracked(x))
         every = extract_class_scores(output, len(blocks) * len(x))
         score = every.gather(1, target.repeat(len(blocks))[:, None]).sum()
     total = torch.zeros(len(x), record.weights[0].shape[-1], device=x.device)

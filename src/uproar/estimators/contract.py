@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -22,6 +22,7 @@ from uproar.training import Recipe, fit
 from uproar.types import Images, Labels
 
 UNCHANGED = "leaves the model as it was"
+NOT_TESTED = "not tested: "
 
 IMAGES = 9
 """Images explained: an odd number, so that batches do not divide it."""
@@ -40,10 +41,6 @@ class Check:
     message: str = ""
     asked: bool = True
     """False where it cannot be asked, or does not apply: the message says why, and nothing is broken."""
-
-
-class _NotAsked(Exception):
-    """Why a clause does not apply to an estimator."""
 
 
 class Trial:
@@ -94,48 +91,37 @@ def try_contract(
     `listen(done, clauses)` hears of every clause.
     """
     trial = Trial(expression, model)
+    maps, order = trial.maps, [7, 2, 5, 0]
+    clauses: dict[str, Callable[[], str]] = {
+        "runs and gives a map of the image's size": lambda: "" if len(maps()) else "no map",
+        "is finite everywhere": lambda: _not_finite(maps()),
+        "is the same for a seed": lambda: _difference(maps(), maps(seed=1)),
+        "does not depend on the batch size": lambda: _difference(maps(), maps(batch=2)),
+        "is the same for one image alone": lambda: _difference(maps()[4:5], maps([4])),
+        "does not depend on the other images": lambda: _difference(maps()[order], maps(order)),
+        UNCHANGED: lambda: _unchanged(trial),
+        "responds to the model": lambda: _responds(trial),
+        "responds to the class explained": lambda: _responds(trial, to_class=True),
+    }
     checks: list[Check] = []
-    clauses = list(_clauses(trial))
     seconds = 0.0
-    for number, (clause, judge) in enumerate(clauses):
+    for number, (clause, judge) in enumerate(clauses.items()):
         listen(number, len(clauses))
         try:
-            checks.append(_run(clause, judge))
+            seen = judge()
         except SideEffect as error:
             checks.append(Check(UNCHANGED, False, one_line(error)))
             break
+        except NotApplicable as reason:
+            seen = f"not applicable here: {one_line(reason)}"
+        except CODE_ERRORS as error:
+            seen = describe_error(error)
+        asked = not seen.startswith(NOT_TESTED)
+        checks.append(Check(clause, not (seen and asked), seen, asked))
         seconds = seconds or trial.seconds / IMAGES
-        if number == 0 and not checks[0].holds:
+        if not checks[0].holds:
             break
     return checks, seconds
-
-
-def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Each clause, and what finds out what is wrong, in words; nothing where it holds."""
-    order = [7, 2, 5, 0]
-    yield "runs and gives a map of the image's size", lambda: "" if len(trial.maps()) else "no map"
-    yield "is finite everywhere", lambda: _not_finite(trial.maps())
-    yield "is the same for a seed", lambda: _difference(trial.maps(), trial.maps(seed=1))
-    yield "does not depend on the batch size", lambda: _difference(trial.maps(), trial.maps(batch=2))
-    yield "is the same for one image alone", lambda: _difference(trial.maps()[4:5], trial.maps([4]))
-    yield "does not depend on the other images", lambda: _difference(trial.maps()[order], trial.maps(order))
-    yield UNCHANGED, lambda: _unchanged(trial)
-    yield "responds to the model", lambda: _responds(trial)
-    yield "responds to the class explained", lambda: _responds_to_class(trial)
-
-
-def _run(clause: str, judge: Callable[[], str]) -> Check:
-    try:
-        seen = judge()
-    except SideEffect:
-        raise
-    except _NotAsked as reason:
-        return Check(clause, True, f"not tested: {reason}", asked=False)
-    except NotApplicable as reason:
-        return Check(clause, False, f"not applicable here: {one_line(reason)}")
-    except CODE_ERRORS as error:
-        return Check(clause, False, describe_error(error))
-    return Check(clause, not seen, seen)
 
 
 def _not_finite(maps: Tensor) -> str:
@@ -147,7 +133,7 @@ def _difference(a: Tensor, b: Tensor) -> str:
     """How maps differ where they are finite, or in where they are, in words; nothing where they agree."""
     finite, other = torch.isfinite(a), torch.isfinite(b)
     if not bool((finite | other).any()):
-        raise _NotAsked("no value is finite")
+        return f"{NOT_TESTED}no value is finite"
     if torch.equal(finite, other) and not _differ(a, b):
         return ""
     both = finite & other
@@ -167,20 +153,15 @@ def _unchanged(trial: Trial) -> str:
     return ", ".join(dict.fromkeys(changes))
 
 
-def _responds(trial: Trial) -> str:
+def _responds(trial: Trial, to_class: bool = False) -> str:
     if not trial.chain.needs_model:
-        raise _NotAsked("a control, which looks at no network")
-    other = trial.maps(model=trial._trained(1))
+        return f"{NOT_TESTED}a control, which looks at no network"
+    if to_class and not trial.chain.facts.get("by_class", True):
+        return f"{NOT_TESTED}it is declared to explain no single class"
+    if to_class:
+        return "" if _difference(trial.maps(target=0), trial.maps(target=1)) else "two classes have the same maps"
     same = "another network gives the same maps (declare model=False for a control)"
-    return "" if _difference(trial.maps(), other) else same
-
-
-def _responds_to_class(trial: Trial) -> str:
-    if not trial.chain.needs_model:
-        raise _NotAsked("a control, which looks at no network")
-    if not trial.chain.facts.get("by_class", True):
-        raise _NotAsked("it is declared to explain no single class")
-    return "" if _difference(trial.maps(target=0), trial.maps(target=1)) else "two classes have the same maps"
+    return "" if _difference(trial.maps(), trial.maps(model=trial._trained(1))) else same
 
 
 def user_chains(chain: Chain) -> list[Chain]:

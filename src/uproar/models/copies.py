@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -22,26 +22,18 @@ def weighted_layers(model: nn.Module, x: Images) -> list[str]:
     """
     watched = _copied(model)
     called: dict[str, int] = {}
-
-    def note(name: str) -> Callable[..., None]:
-        def hook(*_: object) -> None:
-            called.setdefault(name, len(called))
-
-        return hook
-
     for name, module in watched.named_modules():
-        module.register_forward_pre_hook(note(name))
+        module.register_forward_pre_hook(lambda *_, name=name: called.update({name: called.get(name, len(called))}))
     with torch.no_grad():
         watched(x[[0, 0]])
-    owners = [name for name, module in model.named_modules() if list(module.parameters(recurse=False))]
-
-    def place(name: str) -> tuple[int, int]:
-        owner = name
-        while owner and owner not in called:
-            owner = owner.rpartition(".")[0]
-        return called.get(owner, 0), owners.index(name)
-
-    return sorted(owners, key=place, reverse=True)
+    places: dict[str, tuple[int, int]] = {}
+    for name, module in model.named_modules():
+        if list(module.parameters(recurse=False)):
+            owner = name
+            while owner and owner not in called:
+                owner = owner.rpartition(".")[0]
+            places[name] = called.get(owner, 0), len(places)
+    return sorted(places, key=lambda name: places[name], reverse=True)
 
 
 def redrawn_copies(model: nn.Module, x: Images, seed: int, *, cascading: bool) -> Iterator[nn.Module]:

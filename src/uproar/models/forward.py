@@ -26,10 +26,6 @@ Reader = Callable[[Any, int], Tensor]
 _reader: ContextVar[Reader | None] = ContextVar("reader of model answers", default=None)
 
 
-_answers_read: ContextVar[list[nn.Module] | None] = ContextVar("models inside whose answers were read", default=None)
-"""A module that holds the model and calls `forward` itself returns scores: these are not read a second time."""
-
-
 @contextmanager
 def read_by(reader: Reader | None) -> Iterator[None]:
     """Inside, `forward` reads the answers of models by this function; None is `extract_class_scores`."""
@@ -47,19 +43,10 @@ def forward(model: nn.Module, x: Tensor) -> Tensor:
     `x.view(len(x), -1)`, which refuses feature maps that are laid out channels last: such a view is then a copy. A
     model that cannot take the images at all is refused in one sentence.
     """
-    reader = _reader.get()
-    if reader is None:
-        return extract_class_scores(raw_output(model, in_model_dtype(model, x)), len(x))
-    around: list[nn.Module] | None = _answers_read.get()
-    inside: list[nn.Module] = []
-    token = _answers_read.set(inside)
-    try:
-        answer = raw_output(model, in_model_dtype(model, x))
-    finally:
-        _answers_read.reset(token)
-    if around is not None:
-        around.append(model)
-    return extract_class_scores(answer, len(x)) if inside else reader(answer, len(x))
+    reader, answer = _reader.get(), raw_output(model, x)
+    if reader is None or isinstance(model, ScoresOnly):  # which has read the answer already
+        return extract_class_scores(answer, len(x))
+    return reader(answer, len(x))
 
 
 def extract_class_scores(output: Any, rows: int) -> Tensor:
@@ -68,7 +55,20 @@ def extract_class_scores(output: Any, rows: int) -> Tensor:
     They are a tensor, or the attribute or key `logits`, or the only tensor (n, k) in a tuple, list or dict; anything
     else is refused. One number per image, (n,), is one score each.
     """
-    scores = output if isinstance(output, Tensor) else _logits_in(output, rows)
+    scores = output
+    if not isinstance(output, Tensor):
+        scores = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    if not isinstance(scores, Tensor):
+        parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, tuple | list) else ()
+        tensors = [p for p in parts if isinstance(p, Tensor) and p.dim() in (1, 2) and len(p) == rows]
+        candidates = [p for p in tensors if p.dim() == 2] or tensors
+        if len(candidates) != 1:
+            several = f" with {len(candidates)} tensors of one row per image" if len(candidates) > 1 else ""
+            raise BadInput(
+                f"The model must return a tensor of class scores, not {type(output).__name__}{several}: wrap it in a "
+                "module that returns the scores alone."
+            )
+        scores = candidates[0]
     scores = scores[:, None] if scores.dim() == 1 else scores
     if scores.dim() != 2 or len(scores) != rows:
         raise BadShape(
@@ -79,44 +79,25 @@ def extract_class_scores(output: Any, rows: int) -> Tensor:
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
-def _logits_in(output: Any, rows: int) -> Tensor:
-    named = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
-    if isinstance(named, Tensor):
-        return named
-    parts: list[Any] = []
-    if isinstance(output, Mapping):
-        parts = list(output.values())
-    elif isinstance(output, tuple | list):
-        parts = list(output)
-    tensors = [p for p in parts if isinstance(p, Tensor) and p.dim() in (1, 2) and len(p) == rows]
-    candidates = [p for p in tensors if p.dim() == 2] or tensors
-    if len(candidates) == 1:
-        return candidates[0]
-    several = f" with {len(candidates)} tensors of one row per image" if len(candidates) > 1 else ""
-    raise BadInput(
-        f"The model must return a tensor of class scores, not {type(output).__name__}{several}: wrap it in a module "
-        "that returns the scores alone."
-    )
-
-
 class ScoresOnly(nn.Module):
-    """A model that returns more than class scores, or in another precision, as one that returns them alone."""
+    """A model as one that takes images wherever they are, and returns class scores alone, there."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        return forward(self.model, x)
+        return forward(self.model, x.to(device_of(self.model))).to(x.device)
 
 
 def returning_scores(model: nn.Module, x: Tensor) -> nn.Module:
     """The model for code that calls it itself: as it is if it takes and returns plain tensors, else in `ScoresOnly`."""
     if _reader.get() is not None:
         return ScoresOnly(model)
+    dtype = dtype_of(model)
     with torch.no_grad():
-        output = model(in_model_dtype(model, x))  # a fault of the model stays what it is
-    plain = isinstance(output, Tensor) and output.dtype == x.dtype and dtype_of(model) in (None, x.dtype)
+        output = model(x if dtype is None else x.to(dtype))  # a fault of the model stays what it is
+    plain = isinstance(output, Tensor) and output.dtype == x.dtype and dtype in (None, x.dtype)
     return model if plain else ScoresOnly(model)
 
 
@@ -125,14 +106,11 @@ def dtype_of(model: nn.Module) -> torch.dtype | None:
     return next((w.dtype for w in model.parameters() if w.is_floating_point()), None)
 
 
-def in_model_dtype(model: nn.Module, x: Tensor) -> Tensor:
-    """Images in the precision of the model."""
-    wanted = dtype_of(model)
-    return x if wanted is None or x.dtype == wanted else x.to(wanted)
-
-
 def raw_output(model: nn.Module, x: Tensor) -> Any:
-    """What the model returns for images in any memory layout, of whatever type and shape."""
+    """What the model returns for images in any memory layout and precision, of whatever type and shape."""
+    wanted = dtype_of(model)
+    if wanted is not None and x.dtype != wanted:
+        x = x.to(wanted)
     if needs_contiguous_input(model):
         # by way of one dimension: images of one channel count as contiguous in either layout
         x = x.contiguous().view(-1).view(x.shape)
@@ -177,7 +155,6 @@ def needs_contiguous_input(model: nn.Module) -> bool:
 
 
 _PLAIN: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
-
 
 _VIEWING: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 """Models that were seen to make such a view: from then on views are copied at once."""
@@ -240,7 +217,6 @@ def device_of(model: nn.Module) -> torch.device:
 #
 # Inside `holding(model, inputs)` the model is called with the other inputs beside the images. A tensor with one row
 # stands for all images, one with a row for each image belongs to that image, and anything else is given as it is.
-
 
 GivenInputs = Mapping[str, Any] | Sequence[Any] | None
 """By the name of the argument, or in order behind the images."""
@@ -326,25 +302,14 @@ def holding(model: nn.Module, held: HeldInputs | None) -> Iterator[None]:
 # A network on another device, called with tensors on the CPU.
 
 
-class RemoteModel(nn.Module):
-    """Images go to where the network is, and scores come back."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, x: Tensor) -> Tensor:
-        return forward(self.network, x.to(device_of(self.network))).to(x.device)
-
-
 def unwrap_remote(model: nn.Module) -> nn.Module:
     """The network itself, on its own device."""
-    return model.network if isinstance(model, RemoteModel) else model
+    return model.model if isinstance(model, ScoresOnly) else model
 
 
 def callable_from_cpu(model: nn.Module) -> nn.Module:
     """The model as one that takes images on the CPU: itself, if it is there."""
-    return model if device_of(model).type == "cpu" else RemoteModel(model)
+    return model if device_of(model).type == "cpu" else ScoresOnly(model)
 
 
 def explain_on_device(explain: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -360,7 +325,6 @@ def explain_on_device(explain: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 # How many images go through a model at once: as many as speed it up and memory holds, fewer when memory runs out. No
 # result depends on the number, so it may be chosen by looking at the machine, and changed on the way.
-
 
 Result = TypeVar("Result")
 
@@ -409,12 +373,12 @@ class MemoryBudget:
     def over(self, n: int, most: int, work: Callable[[slice, int], Result]) -> Iterator[Result]:
         """`work(span, rows)` over 0..n-1 in spans of at most `most` and `rows`; one that fails is done in halves."""
         start = 0
+
+        def part(rows: int) -> tuple[int, Result]:
+            span = slice(start, min(start + min(most, rows), n))
+            return span.stop, work(span, rows)
+
         while start < n:
-
-            def part(rows: int, start: int = start) -> tuple[int, Result]:
-                span = slice(start, min(start + min(most, rows), n))
-                return span.stop, work(span, rows)
-
             start, result = self.run(part)
             yield result
 
@@ -445,25 +409,15 @@ def bytes_per_image(model: nn.Module, x: Tensor) -> int:
     return total // 2
 
 
-def free_bytes(device: torch.device) -> int | None:
-    """Memory that can be taken on a device now; None where nobody says."""
+def free_bytes(device: torch.device, group: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Memory that can be taken on a device now, and in the group of a container; None where nobody says."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    sizes = [size for size in (_available(), _left_in_group()) if size is not None]
-    return min(sizes) if sizes and device.type == "cpu" else None
-
-
-def _available() -> int | None:
-    """What Linux says is available."""
+    sizes: list[int] = []
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
-    return None
-
-
-def _left_in_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """What the limit of a container leaves."""
+        sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
     with contextlib.suppress(OSError, ValueError):
-        most = int((folder / "memory.max").read_text())
-        return max(most - int((folder / "memory.current").read_text()), 0)
-    return None
+        most, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        sizes.append(max(most - used, 0))
+    return min(sizes, default=None) if device.type == "cpu" else None

@@ -47,10 +47,7 @@ class Normalise(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.requires_grad or x.is_contiguous() or not x.is_contiguous(memory_format=torch.channels_last):
             return (x - self.mean) / self.std
-        return self._by_image(x)
-
-    def _by_image(self, x: Tensor) -> Tensor:
-        """The same for images laid out channels last: one colour after the other would be a loop over very few."""
+        # channels last, one colour after the other would be a loop over very few: whole images are faster
         n, c, h, w = x.shape
         mean, std = (colours.flatten().repeat(h * w) for colours in (self.mean, self.std))
         pixels = x.permute(0, 2, 3, 1).reshape(n, -1)
@@ -142,7 +139,7 @@ class Preprocess(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.size is not None and x.shape[2:] != self.size:
             x = F.interpolate(x, self.size, mode="bilinear", align_corners=False, antialias=True)
-        return (x * self.scale - self.mean) / self.std if self.scale != 1 else (x - self.mean) / self.std
+        return (x * self.scale - self.mean) / self.std
 
 
 def preprocessed(network: nn.Module, processor: Any = None) -> nn.Module:
@@ -174,6 +171,11 @@ def with_first_step(network: nn.Module, step: nn.Module) -> nn.Module:
     return network
 
 
+def _normalised(network: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    first: Any = network.get_submodule("normalise")
+    return (first(given[0]), *given[1:]), named
+
+
 @contextmanager
 def normalised_input(network: nn.Module, step: nn.Module) -> Iterator[nn.Module]:
     """Inside, the network with a first step, which is taken off again."""
@@ -189,11 +191,6 @@ def normalised_input(network: nn.Module, step: nn.Module) -> Iterator[nn.Module]
             for hook in set(network._forward_pre_hooks) - hooks:
                 del network._forward_pre_hooks[hook]
                 network._forward_pre_hooks_with_kwargs.pop(hook, None)
-
-
-def _normalised(network: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    first: Any = network.get_submodule("normalise")
-    return (first(given[0]), *given[1:]), named
 
 
 def _numbers(value: Any) -> tuple[float, ...]:

@@ -48,8 +48,20 @@ class OutputKind:
         return self.pick is None and not self.single
 
     def read(self, answer: Any, rows: int) -> Tensor:
-        """The scores (n, k) in what a model returned."""
-        scores = extract_class_scores(answer, rows) if self.pick is None else _picked(self.pick, answer, rows)
+        """The scores (n, k) in what a model returned, or the number that `pick` takes from it as a column."""
+        if self.pick is None:
+            scores = extract_class_scores(answer, rows)
+        else:
+            try:
+                scores = self.pick(answer)
+            except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
+                said = "The function given as target cannot read the model's answer"
+                raise BadInput(f"{said}: {one_line(error)}") from error
+            single = isinstance(scores, Tensor) and scores.shape in ((rows,), (rows, 1))
+            if not single or not scores.is_floating_point():
+                got = f"{scores.dtype} of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else type(scores)
+                raise BadShape(f"The function given as target must return one float per image, ({rows},), not {got}.")
+            scores = scores.reshape(rows, 1)
         if self.kind != "sigmoid" or scores.shape[1] > 1:
             return scores
         return torch.cat([1 - scores if self.bounded else -scores, scores], 1)
@@ -138,11 +150,10 @@ def predicted_target(outputs: Tensor) -> Labels:
 
 def target_loss(outputs: Tensor, target: Labels, reduction: str = "none") -> Tensor:
     """Cross-entropy of the target: over the classes of a softmax, or of the one label of a sigmoid."""
-    assumed = assumed_output()
-    if assumed.kind == "softmax":
-        return F.cross_entropy(as_logits(outputs), target, reduction=reduction)
-    logit = as_logits(outputs).gather(1, target[:, None])[:, 0]
-    loss = F.softplus(-logit)
+    logits = as_logits(outputs)
+    if assumed_output().kind == "softmax":
+        return F.cross_entropy(logits, target, reduction=reduction)
+    loss = F.softplus(-logits.gather(1, target[:, None])[:, 0])
     return loss.mean() if reduction == "mean" else loss
 
 
@@ -185,20 +196,7 @@ def log_odds(outputs: Tensor) -> Tensor:
     return logarithm(outputs) - logarithm(1 - outputs)
 
 
-def _picked(pick: Pick, answer: Any, rows: int) -> Tensor:
-    """The number that a user's function takes from a model's answer, as a column."""
-    try:
-        values = pick(answer)
-    except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
-        raise BadInput(f"The function given as target cannot read the model's answer: {one_line(error)}") from error
-    if not isinstance(values, Tensor) or values.shape not in ((rows,), (rows, 1)) or not values.is_floating_point():
-        got = f"{values.dtype} of shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
-        raise BadShape(f"The function given as target must return one float per image, ({rows},), not {got}.")
-    return values.reshape(rows, 1)
-
-
 # which kind the outputs of a model are, by what was said of them, their values and the model's last operation
-
 
 ROUNDING, COARSE = 1e-4, 2e-2
 """How far the sum of a row of probabilities may be from 1: in single precision, and in half or bfloat16."""
@@ -233,15 +231,10 @@ def output_kind(outputs: Tensor, output: Output = "auto", tolerance: float = ROU
     if output == "sigmoid" or (output == "auto" and last == "Sigmoid"):
         bounded = last == "Sigmoid" or (last not in _LAYERS and bool(((known >= 0) & (known <= 1)).all()))
         return OutputKind("sigmoid", bounded, single)
-    if single and output == "auto":
-        raise BadInput(
-            "The model has one output per image, which may be the logit of a yes-or-no answer or a value: say "
-            "output='sigmoid' or output='regression' (--output on the command line)."
-        )
     if single:
         raise BadInput(
-            f"The model has one output per image, and output={output!r} is a softmax, which is 1 for every image over "
-            "one number: say output='sigmoid' for the logit of a yes-or-no answer, output='regression' for a value."
+            "The model has one output per image, over which a softmax is always 1: say output='sigmoid' for the logit "
+            "of a yes-or-no answer, output='regression' for a value (--output on the command line)."
         )
     if output == "logit" or (output == "auto" and last in _LAYERS):
         return SOFTMAX

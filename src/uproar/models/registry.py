@@ -96,9 +96,7 @@ def make(spec: ModelSpec, seed: int, shape: Shape, classes: int | None, mean: Te
     if classes is None and needs_classes(spec):
         raise BadInput(f"The model {spec.name} needs the number of classes: give --classes.")
     starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = {
-        n for n, argument in accepted.items() if argument.default is argument.empty and argument.kind not in starred
-    }
+    needed = {name for name, each in accepted.items() if each.default is each.empty and each.kind not in starred}
     if strange := sorted(needed - {*offered} - {*options}):
         raise BadInput(
             f"The model {spec.name} could not be built: nothing is known of its argument {strange[0]!r}. A factory is "
@@ -125,26 +123,24 @@ def needs_classes(spec: ModelSpec) -> bool:
 
 def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> None:
     """Refuse a model that does not give one score per class of this task for two inputs."""
+    rows, wanted = len(sample), (len(sample), len(task.classes))
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            answer = model(sample)
+            out = extract_class_scores(model(sample), rows)
+    except BadInput as error:
+        raise BadInput(f"The model {name}: {error}") from error
     except CODE_ERRORS as error:
         raise BadInput(
             f"The model {name} cannot take images of shape {tuple(sample.shape[1:])}: {describe_error(error)}"
         ) from error
     finally:
         model.train(was_training)
-    rows = len(sample)
-    try:
-        out = extract_class_scores(answer, rows)
-    except BadInput as error:
-        raise BadInput(f"The model {name}: {error}") from error
-    if out.shape != (rows, len(task.classes)):
+    if out.shape != wanted:
         raise BadInput(
-            f"The model {name} returns {tuple(out.shape)} for {rows} images, but {task.name} has "
-            f"{len(task.classes)} classes: it must return ({rows}, {len(task.classes)})."
+            f"The model {name} returns {tuple(out.shape)} for {rows} images, but {task.name} has {wanted[1]} classes: "
+            f"it must return {wanted}."
         )
 
 
@@ -161,7 +157,6 @@ def _factory(spec: ModelSpec) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 # networks of torchvision, timm and Hugging Face by name, e.g. `torchvision:resnet50`, where these are installed
-
 
 _WITH_MORE_OUTPUTS = ("googlenet", "inception_v3")
 
@@ -250,16 +245,14 @@ def _imported(library: str) -> Any:
     try:
         return importlib.import_module(library)
     except ModuleNotFoundError as error:
-        if error.name not in ("torchvision", "timm", "transformers"):
-            raise BadInput(f"{library} cannot be loaded: {one_line(error)}") from error
         raise BadInput(
             f"Networks of {library} need the package {error.name}: pip install 'uproar[{library}]'; "
             "uproar's own networks, such as resnet50, need nothing."
         ) from None
     except Exception as error:
         raise BadInput(
-            f"{library} is installed but cannot be loaded ({one_line(error)}): its build does not belong to this build "
-            f"of torch ({torch.__version__}); install two that do, or take uproar's own networks, such as resnet50."
+            f"{library} is installed but cannot be loaded ({one_line(error)}): install builds of it and of torch "
+            f"({torch.__version__}) that belong together, or take uproar's own networks, such as resnet50."
         ) from None
 
 

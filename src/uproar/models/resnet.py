@@ -67,9 +67,8 @@ class Bottleneck(nn.Module):
         self.relu3 = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self.relu1(self.bn1(self.conv1(x)))
-        out = self.bn3(self.conv3(self.relu2(self.bn2(self.conv2(out)))))
-        return self.relu3(out + (x if self.downsample is None else self.downsample(x)))
+        out = self.relu2(self.bn2(self.conv2(self.relu1(self.bn1(self.conv1(x))))))
+        return self.relu3(self.bn3(self.conv3(out)) + (x if self.downsample is None else self.downsample(x)))
 
 
 class CaffeBottleneck(Bottleneck):
@@ -124,14 +123,12 @@ def _stage(block: Block, inputs: int, width: int, depth: int, stride: int, padde
     """Blocks of one width; the first changes the size, with a shortcut of a 1×1 convolution or of padding."""
     outputs = width * block.expansion
     shortcut: nn.Module | None = None
-    if stride != 1 or inputs != outputs:
-        shortcut = PaddedShortcut(outputs - inputs) if padded else _projection(inputs, outputs, stride)
+    if (stride != 1 or inputs != outputs) and padded:
+        shortcut = PaddedShortcut(outputs - inputs)
+    elif stride != 1 or inputs != outputs:
+        shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
     rest = [block(outputs, width, 1, None) for _ in range(depth - 1)]
     return nn.Sequential(block(inputs, width, stride, shortcut), *rest)
-
-
-def _projection(inputs: int, outputs: int, stride: int) -> nn.Module:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
 
 class PaddedShortcut(nn.Module):
@@ -174,6 +171,8 @@ def _initialise(network: nn.Module) -> None:
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
 
 def small_images(shape: Shape, stem: Stem) -> bool:
@@ -275,10 +274,7 @@ class VGG(nn.Module):
             first = [nn.Linear(49 * channels, hidden), nn.ReLU(), nn.Dropout()]
             second = [nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout()]
             self.classifier = nn.Sequential(*first, *second, nn.Linear(hidden, classes))
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d) and module.bias is not None:
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-                nn.init.zeros_(module.bias)
+        _initialise(self)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.avgpool(self.features(self.normalise(x)))

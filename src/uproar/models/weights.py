@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,7 +38,10 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     except OSError as error:
         raise BadInput(f"Cannot read the weights in {path}: {error.strerror or one_line(error)}.") from None
     except Exception:  # each reader refuses in words of its own, often those of another mistake
-        raise BadInput(f"Cannot read the weights in {path}: {_unreadable(file)}.") from None
+        raise BadInput(
+            f"Cannot read the weights in {path}: it holds more than tensors, which uproar does not execute, or is "
+            "damaged; give a .safetensors file or a state_dict saved with torch.save (.pt)."
+        ) from None
     for wrapping in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
             content = content[wrapping]
@@ -50,38 +51,12 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): value for name, value in content.items()}
 
 
-def _unreadable(file: Path) -> str:
-    """What a file that neither reader takes seems to be, by how it begins, and what to do."""
-    with file.open("rb") as opened:
-        start = opened.read(9)
-    if not start:
-        return "the file is empty; download or save it again"
-    if file.suffix == ".safetensors":
-        if start[8:] == b"{":  # the header of safetensors, after its length
-            return "the file seems to be cut short; download or save it again"
-        return "it is no safetensors file; give a .safetensors file or a state_dict saved with torch.save (.pt)"
-    if start[8:] == b"{":
-        return "it seems to be safetensors; name it .safetensors"
-    more = "it holds more than tensors, which uproar does not execute; save the network's state_dict() alone"
-    if start[:1] == b"\x80":
-        return f"{more}, or download or save it again if it was cut short"
-    if start[:2] == b"PK":  # an archive, which is what torch.save writes
-        damaged = True
-        with contextlib.suppress(zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError):
-            damaged = zipfile.ZipFile(file).testzip() is not None
-        return "the file seems to be cut short or damaged; download or save it again" if damaged else more
-    return (
-        "it is neither safetensors nor a file of torch.save; give a .safetensors file or a state_dict saved with "
-        "torch.save (.pt)"
-    )
-
-
 def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> nn.Module:
     """The model with the weights of a file; what is missing, unexpected or misshapen is named.
 
     Two things may be missing: the counters of batch norm, which old checkpoints lack and evaluation never reads, and
-    the normalisation of the images, which published weights do not carry (see `normalise.Chosen`). `new_head`: the last
-    linear layer keeps its own weights where the file's are for another number of classes.
+    the normalisation of the images, which published weights do not carry. `new_head`: the last linear layer keeps its
+    own weights where the file's are for another number of classes.
     """
     stored = read_weights(path)
     for place, module in model.named_modules():
@@ -112,14 +87,15 @@ def differences(own: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
     >>> differences({"a": torch.ones(2), "b": torch.ones(1)}, {"a": torch.ones(3), "c": torch.ones(1)})
     '1 missing (b); 1 unexpected (c); 1 of another shape (a is (3,), not (2,))'
     """
-    missing = [name for name in own if name not in stored]
-    unexpected = [name for name in stored if name not in own]
-    misshapen = [
-        f"{name} is {tuple(stored[name].shape)}, not {tuple(own[name].shape)}"
-        for name in own
-        if name in stored and stored[name].shape != own[name].shape
-    ]
-    kinds = {"missing": missing, "unexpected": unexpected, "of another shape": misshapen}
+    kinds = {
+        "missing": [name for name in own if name not in stored],
+        "unexpected": [name for name in stored if name not in own],
+        "of another shape": [
+            f"{name} is {tuple(stored[name].shape)}, not {tuple(own[name].shape)}"
+            for name in own
+            if name in stored and stored[name].shape != own[name].shape
+        ],
+    }
     words = []
     for kind, names in kinds.items():
         more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []

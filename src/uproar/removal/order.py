@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.errors import BadInput, BadMap, Damaged
+from uproar.errors import BadInput, BadMap
 from uproar.seeds import Draws
 from uproar.types import Ranks, Scores
 
@@ -108,79 +106,26 @@ def removed_at(places: Ranks, fraction: float, shape: Sequence[int]) -> Tensor:
     return (places < count(fraction, places.shape[1])).view(len(places), *shape)
 
 
-# level maps: for each feature, the first fraction of a study at which it is removed
-# One small number serves every fraction: with up to 7 fractions it takes three bits, a tenth of a float32 map.
+# levels: one small number per feature serves every fraction of a study, as many of them to a byte as fit
+# With six fractions three go to a byte, a twelfth of a float32 map, whose repetitions deflate finds.
 
 
-@dataclass(frozen=True)
-class Levels:
-    """The levels of some images for some fractions, packed to bits: (bits, n, bytes per image)."""
-
-    fractions: tuple[float, ...]
-    packed: np.ndarray
-    features: int
-
-    @classmethod
-    def of(cls, places: Ranks, fractions: Sequence[float]) -> Levels:
-        """Levels from ranks: how many of the fractions leave the feature where it is."""
-        fractions = tuple(sorted(set(fractions)))
-        features = places.shape[1]
-        counts = torch.tensor([count(t, features) for t in fractions], dtype=torch.int32)
-        levels = torch.bucketize(places, counts, right=True).numpy().astype(np.uint8)
-        bits = [(levels >> b) & 1 for b in range(bits_for(len(fractions)))]
-        return cls(fractions, np.stack([np.packbits(bit, axis=1) for bit in bits]), features)
-
-    def __len__(self) -> int:
-        return self.packed.shape[1]
-
-    def unpacked(self, rows: slice | Tensor = slice(None)) -> np.ndarray:
-        """The levels as bytes, (n, features)."""
-        chosen = rows if isinstance(rows, slice) else rows.numpy()
-        planes = np.unpackbits(self.packed[:, chosen], axis=2, count=self.features)
-        return sum((plane << b for b, plane in enumerate(planes)), np.zeros((), np.uint8))
-
-    def removed(self, fraction: float, shape: Sequence[int], rows: slice | Tensor = slice(None)) -> Tensor:
-        """What is removed at one of the fractions, as bool images of `shape`."""
-        if fraction not in self.fractions:
-            known = ", ".join(f"{t:g}" for t in self.fractions)
-            raise BadInput(f"These levels serve the fractions {known}, not {fraction:g}.")
-        gone = self.unpacked(rows) <= self.fractions.index(fraction)
-        return torch.from_numpy(gone).view(len(gone), *shape)
+def levels_of(places: Ranks, fractions: Sequence[float]) -> np.ndarray:
+    """How many of the rising fractions leave each feature where it is, (n, features) bytes."""
+    counts = torch.tensor([count(t, places.shape[1]) for t in fractions], dtype=torch.int32)
+    return torch.bucketize(places, counts, right=True).numpy().astype(np.uint8)
 
 
-def bits_for(fractions: int) -> int:
-    """Bits per feature for so many fractions, "never removed" being one more level.
-
-    >>> [bits_for(t) for t in (1, 3, 5, 7, 8)]
-    [1, 2, 3, 3, 4]
-    """
-    return max(1, fractions.bit_length())
-
-
-# one image's levels as few bytes: as many levels to a byte as fit, then deflated
-# Six levels go three to a byte, which is a ninth less than three bits each, and leaves bytes whose repetitions
-# deflate finds. On maps of photographs this is smaller and faster to read than deflating bits or single levels.
-# The checksum in each piece tells when it is not what was written.
-
-
-def pack_levels(levels: np.ndarray, kinds: int) -> bytes:
-    """Levels 0..kinds-1 of one image, (f,) bytes, as few bytes."""
+def pack_levels(levels: np.ndarray, kinds: int) -> np.ndarray:
+    """Levels 0..kinds-1 of some images, (n, features), in fewer bytes, (n, bytes)."""
     places = _places(kinds)
-    padded = np.pad(levels, (0, -len(levels) % len(places)))
-    words = (padded.reshape(-1, len(places)) * places).sum(1, dtype=np.uint8)
-    return zlib.compress(words.tobytes(), 6)
+    padded = np.pad(levels, ((0, 0), (0, -levels.shape[1] % len(places))))
+    return (padded.reshape(len(levels), -1, len(places)) * places).sum(2, dtype=np.uint8)
 
 
-def unpack_levels(content: bytes, kinds: int, features: int) -> np.ndarray:
-    """The levels of one image again, (f,) bytes; `Damaged` if the bytes are not what was written."""
-    try:
-        words = np.frombuffer(zlib.decompress(content), np.uint8)
-    except zlib.error as error:
-        raise Damaged(f"the levels of an image cannot be read ({error})") from None
-    levels = _digits(kinds)[words].reshape(-1)
-    if not 0 <= len(levels) - features < len(_places(kinds)):
-        raise Damaged(f"an image has {features} levels, but {len(levels)} were kept")
-    return levels[:features]
+def unpack_levels(packed: np.ndarray, kinds: int, features: int) -> np.ndarray:
+    """The levels of some images again, (n, features)."""
+    return _digits(kinds)[packed].reshape(len(packed), -1)[:, :features]
 
 
 @functools.lru_cache

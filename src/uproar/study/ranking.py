@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +18,11 @@ from torch import Tensor
 
 from uproar.data import Split, Task
 from uproar.data.stream import row_numbers
-from uproar.errors import BadInput
+from uproar.errors import BadInput, Damaged
 from uproar.estimators import Context, estimators
 from uproar.estimators.registry import run
-from uproar.removal import Levels, ranks, tie_share
-from uproar.removal.order import pack_levels, unpack_levels
+from uproar.removal import ranks, tie_share
+from uproar.removal.order import levels_of, pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.store import Item
 from uproar.study.graph import Stored
@@ -68,11 +69,8 @@ class RankingBuilder:
     def add(self, maps: Tensor, draws: Draws, name: str) -> None:
         """Rank some more images."""
         scores = maps.flatten(1)
-        levels = Levels.of(ranks(scores, draws, name), self.fractions)
-        if self.sharded:
-            self.levels += [pack_levels(row, len(self.fractions) + 1) for row in levels.unpacked()]
-        else:
-            self.levels.append(levels.packed)
+        packed = pack_levels(levels_of(ranks(scores, draws, name), self.fractions), len(self.fractions) + 1)
+        self.levels += [zlib.compress(row.tobytes(), 6) for row in packed] if self.sharded else [packed]
         self.ties.append(tie_share(scores, self.fractions))
         self.constant += int((scores.amax(1) == scores.amin(1)).sum())
         if self.split == "test":
@@ -84,7 +82,7 @@ class RankingBuilder:
             ends = np.cumsum([0, *map(len, self.levels)])
             arrays = {"levels": np.frombuffer(b"".join(self.levels), np.uint8), "ends": ends}
         else:
-            arrays = {"levels": np.concatenate(self.levels, 1)}
+            arrays = {"levels": np.concatenate(self.levels)}
         if self.maps:
             arrays["maps"] = np.concatenate(self.maps)
         ties = torch.cat(self.ties)
@@ -137,10 +135,12 @@ class StoredRanking:
         if fraction not in self.fractions:
             known = ", ".join(f"{t:g}" for t in self.fractions)
             raise BadInput(f"This ranking serves the fractions {known}, not {fraction:g}.")
-        size = math.prod(self.features)
+        size, last = math.prod(self.features), self.fractions.index(fraction)
         if not self._sharded:
-            return Levels(self.fractions, self.parts[0].arrays["levels"], size).removed(fraction, self.features, rows)
-        numbers, last = row_numbers(rows, int(self._stops[-1])), self.fractions.index(fraction)
+            packed = self.parts[0].arrays["levels"][rows if isinstance(rows, slice) else rows.numpy()]
+            gone = unpack_levels(packed, len(self.fractions) + 1, size) <= last
+            return torch.from_numpy(gone).view(len(gone), *self.features)
+        numbers = row_numbers(rows, int(self._stops[-1]))
         removed = np.empty((len(numbers), size), bool)
         for part, positions, inside in self._by_part(numbers):
             removed[positions.numpy()] = self._levels(part, inside) <= last
@@ -177,8 +177,11 @@ class StoredRanking:
             self._ends[part] = np.frombuffer(content, np.int64)
         ends = self._ends[part]
         pieces = stored.spans("levels", [(int(ends[row]), int(ends[row + 1])) for row in rows.tolist()])
-        kinds, size = len(self.fractions) + 1, math.prod(self.features)
-        return np.stack([unpack_levels(piece, kinds, size) for piece in pieces])
+        try:
+            packed = np.stack([np.frombuffer(zlib.decompress(piece), np.uint8) for piece in pieces])
+        except zlib.error as error:
+            raise Damaged(f"the levels of an image cannot be read ({error})") from None
+        return unpack_levels(packed, len(self.fractions) + 1, math.prod(self.features))
 
 
 class DirectRemoval:

@@ -377,6 +377,7 @@ def _ranking_title(results: Sequence[Result]) -> str:
     "ranking",
     title=_ranking_title,
     cost=_ranking_cost,
+    version=2,
     together=("estimator", "prepared"),
     split=_families,
     extent=("fractions",),

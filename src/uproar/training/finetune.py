@@ -10,7 +10,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +21,6 @@ from uproar.training.recipe import Recipe
 from uproar.types import Images
 
 
-@runtime_checkable
-class RandomRemoval(Protocol):
-    """What fine-tuning removes from each image of a batch: a frozen value, whose text is part of an identity."""
-
-    def __call__(self, x: Images, rng: torch.Generator, colour: Tensor) -> Images:
-        """The images with what is removed in a colour, (1, c, 1, 1)."""
-
-
 @dataclass(frozen=True)
 class RandomValues:
     """Every channel value is removed with a probability, each by itself, as in the released code of F-Fidelity."""
@@ -36,6 +28,7 @@ class RandomValues:
     share: float = 0.1
 
     def __call__(self, x: Images, rng: torch.Generator, colour: Tensor) -> Images:
+        """The images with what is removed in a colour, (1, c, 1, 1)."""
         removed = torch.rand(x.shape, generator=rng) < self.share
         return torch.where(removed.to(x.device), colour, x)
 
@@ -50,8 +43,7 @@ class RandomCell:
     def __call__(self, x: Images, rng: torch.Generator, colour: Tensor) -> Images:
         cell = torch.randint(self.grid**2, (len(x), 1, 1), generator=rng)
         chosen = torch.rand(len(x), 1, 1, generator=rng) < self.share
-        height, width = x.shape[2:]
-        removed = (grid_cells(height, width, self.grid) == cell) & chosen
+        removed = (grid_cells(x.shape[2], x.shape[3], self.grid) == cell) & chosen
         return torch.where(removed[:, None].to(x.device), colour, x)
 
 
@@ -69,7 +61,7 @@ def grid_cells(height: int, width: int, grid: int) -> Tensor:
 class FineTuning:
     """How a network is fine-tuned: what is removed from the images, and how long and fast it learns."""
 
-    removal: RandomRemoval
+    removal: RandomValues | RandomCell
     recipe: Recipe
 
     @property
@@ -89,14 +81,13 @@ def fine_tuned(
 ) -> nn.Module:
     """A copy of the model, fine-tuned; removed pixels have the mean colour of the training images, (c,)."""
     student = _trainable_copy(model)
-    weight = next(student.parameters(), None)
-    if weight is None:
+    weights = list(student.parameters())
+    if not weights:
         raise BadInput("The model has no weights, so it cannot be fine-tuned.")
-    colour = mean.to(weight).view(1, -1, 1, 1)
-    change = functools.partial(tuning.removal, colour=colour)
+    change = functools.partial(tuning.removal, colour=mean.to(weights[0]).view(1, -1, 1, 1))
     with torch.inference_mode(False), torch.enable_grad():
         fit(student, images, labels, tuning.recipe, seed, progress, change)
-    if not all(bool(weight.isfinite().all()) for weight in student.parameters()):
+    if not all(bool(weight.isfinite().all()) for weight in weights):
         raise BadInput(
             f"The fine-tuning diverged: weights are NaN or infinite; give a smaller lr than {tuning.recipe.lr:g}."
         )
@@ -152,14 +143,11 @@ class FineTunedCopies:
     def __call__(self, tuning: FineTuning) -> nn.Module:
         """The copy, in evaluation mode."""
         if tuning not in self._made:
+            given = (self.model, self.images, self.labels, self.mean, tuning, self.seed, self.progress)
             student = _trainable_copy(self.model)
-            student.load_state_dict(self.keep(tuning, lambda: self._weights(tuning)))
+            student.load_state_dict(self.keep(tuning, lambda: fine_tuned(*given).state_dict()))
             self._made[tuning] = channels_last(student).eval()
         return self._made[tuning]
-
-    def _weights(self, tuning: FineTuning) -> Weights:
-        data = (self.images, self.labels, self.mean)
-        return fine_tuned(self.model, *data, tuning, self.seed, self.progress).state_dict()
 
 
 def _trainable_copy(model: nn.Module) -> nn.Module:

@@ -244,7 +244,7 @@ def fit(
         for epoch in range(recipe.epochs):
             rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]
             y = labels[rows].to(device)
-            for i, x in enumerate(_shuffled(images, rows, batch, reader_threads(device))):
+            for i, x in enumerate(_shuffled(images, rows, batch, device)):
                 rate = recipe.rate((epoch * per_epoch + i) / total)
                 x = augment(x.to(device), recipe.augment, rng)
                 x = x if change is None else change(x, changing)
@@ -261,13 +261,12 @@ def fit(
     return model.eval()
 
 
-def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int, threads: int) -> Iterator[Tensor]:
+def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int, device: torch.device) -> Iterator[Tensor]:
     """The images of an epoch in batches, laid out channels last."""
     if isinstance(images, Tensor):
-        x = images[rows]
-        yield from (x[part] for part in spans(len(rows), batch))
+        yield from images[rows].split(batch)
         return
-    for x in prefetch(images, (rows[part] for part in spans(len(rows), batch)), threads):
+    for x in prefetch(images, rows.split(batch), reader_threads(device)):
         yield x.contiguous(memory_format=torch.channels_last)
 
 

@@ -67,7 +67,7 @@ class Recipe(BaseModel):
         if isinstance(given, str):
             given = {"name": given}
         if isinstance(given, dict) and given.get("name") is not None:
-            return {**_settings(given["name"]), **given}
+            return {**recipes[str(given["name"])].function(), **given}
         return given
 
     @model_validator(mode="after")
@@ -82,8 +82,7 @@ class Recipe(BaseModel):
     @classmethod
     def named(cls, name: str, **changes: Any) -> Recipe:
         """A declared recipe with some settings changed."""
-        _settings(name)
-        return cls(name=name, **changes)
+        return cls(**{**recipes[name].function(), "name": name, **changes})
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -119,12 +118,6 @@ class Recipe(BaseModel):
         if self.schedule == "cosine":
             return self.lr * (1 + math.cos(math.pi * rest)) / 2
         return self.lr * (1 - rest)
-
-
-def _settings(name: Any) -> dict[str, Any]:
-    if not isinstance(name, str):
-        raise BadInput(f"The name of a recipe is a text, not {name!r}.")
-    return recipes[name].function()
 
 
 # recipes of networks that the default recipe does not suit

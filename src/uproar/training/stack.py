@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +28,6 @@ from uproar.types import Kind
 
 LARGEST = 10 * 10
 """Pixels of an image up to which stacking pays: twice as fast at 8×8, no gain at 16×16, a loss at 28×28."""
-
 
 AHEAD = 16
 """Batches whose images are read at a time: reading is made of calls too."""
@@ -94,9 +93,9 @@ def fit_stack(
             # one loss at a time: the rows of a network must not be dealt out with those of another
             pairs = zip(scores.unbind(), wanted, strict=True)
             losses = [training_loss(answers(own), y, kind, recipe.label_smoothing) for own, y in pairs]
-            gradients = torch.autograd.grad(losses, stack.weights)
+            gradients = [each.flatten(1) for each in torch.autograd.grad(losses, stack.weights)]
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
-            optimiser.step([stack.flattened(gradients)], rate)
+            optimiser.step([torch.cat([*gradients, stack.rest], 1)], rate)
     stack.write_back(models, per_epoch * recipe.epochs)
 
 
@@ -109,11 +108,14 @@ def _reader(models: Sequence[SmallCNN], images: Sequence[Tensor | Rows]) -> Call
     held = [model.normalise(x) for model, x in pairs if isinstance(x, Tensor)]
     if len(held) == len(pairs):
         whole = torch.stack(held, 1).flatten(1, 2)
-        return lambda rows: whole[rows[0]] if len(rows) == 1 else torch.cat(_of_each(held, rows), 1)
 
     def read(rows: Tensor) -> Tensor:
-        of_each = zip(pairs, rows.expand(len(pairs), -1), strict=True)
-        return torch.cat([model.normalise(x[own]) for (model, x), own in of_each], 1)
+        if len(held) < len(pairs):
+            of_each = zip(pairs, rows.expand(len(pairs), -1), strict=True)
+            return torch.cat([model.normalise(x[own]) for (model, x), own in of_each], 1)
+        if len(rows) == 1:
+            return whole[rows[0]]
+        return torch.cat([x[own] for x, own in zip(held, rows, strict=True)], 1)
 
     return read
 
@@ -121,19 +123,16 @@ def _reader(models: Sequence[SmallCNN], images: Sequence[Tensor | Rows]) -> Call
 def _batches(
     read: Callable[[Tensor], Tensor], table: Tensor, rows: Tensor, batch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Images in batches, and their columns of the labels (network, image, …); several batches are read together."""
+    """Images in batches, and their columns of the labels (network, image, …); several batches are read together.
+
+    The rows are the same for all networks, (1, n), or each network's own, (networks, n).
+    """
     for some in rows.split(AHEAD * batch, 1):
-        yield from zip(read(some).split(batch), _columns(table, some).split(batch, 1), strict=True)
-
-
-def _columns(table: Tensor, rows: Tensor) -> Tensor:
-    """Some columns of a table (network, …): the same of all, rows (1, n), or of each network its own, (networks, n)."""
-    return table.index_select(1, rows[0]) if len(rows) == 1 else torch.stack(_of_each(table, rows))
-
-
-def _of_each(tables: Sequence[Tensor] | Tensor, rows: Tensor) -> list[Tensor]:
-    """Each network's own rows of its own table."""
-    return [own[some] for own, some in zip(tables, rows, strict=True)]
+        if len(some) == 1:
+            labels = table.index_select(1, some[0])
+        else:
+            labels = torch.stack([column[own] for column, own in zip(table, some, strict=True)])
+        yield from zip(read(some).split(batch), labels.split(batch, 1), strict=True)
 
 
 class _Stack:
@@ -146,7 +145,8 @@ class _Stack:
         lengths = [part[0].numel() for part in parts]
         self.flat = parts[0].new_zeros(len(models), -(-sum(lengths) // LANE) * LANE)
         self.weights: list[Tensor] = []
-        *places, _ = self.flat.split([*lengths, self.flat.shape[1] - sum(lengths)], 1)
+        *places, rest = self.flat.split([*lengths, self.flat.shape[1] - sum(lengths)], 1)
+        self.rest = rest.clone()  # zeros behind the gradients of the weights
         for part, own in zip(parts, places, strict=True):
             own.copy_(part.flatten(1))
             self.weights.append(own.unflatten(1, part.shape[1:]).detach().requires_grad_())
@@ -155,12 +155,6 @@ class _Stack:
             _StackedBlock([model.blocks[i] for model in models], layers[3 * i : 3 * i + 3])
             for i in range(len(models[0].blocks))
         ]
-
-    def flattened(self, gradients: Sequence[Tensor]) -> Tensor:
-        """The gradients of the weights, laid out as the flat tensor is."""
-        rows = [gradient.flatten(1) for gradient in gradients]
-        rest = self.flat.shape[1] - sum(row.shape[1] for row in rows)
-        return torch.cat([*rows, rows[0].new_zeros(len(self.flat), rest)], 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Scores (network, image, class) of images (network, image, row, column, channel)."""
@@ -178,7 +172,16 @@ class _Stack:
         """Put what was learned into the networks."""
         for i, model in enumerate(models):
             for stacked, block in zip(self.blocks, model.blocks, strict=True):
-                stacked.write_back(block, i, steps)
+                convolution, norm = block.convolution, block.norm
+                outputs, inputs = convolution.weight.shape[:2]
+                kernel, scale, shift = (weight[i] for weight in stacked.weights)
+                convolution.weight.copy_(kernel.reshape(3, 3, inputs, outputs).permute(3, 2, 0, 1))
+                norm.weight.copy_(scale[0])
+                norm.bias.copy_(shift[0])
+                kept = dict(norm.named_buffers())
+                kept["running_mean"].copy_(stacked.mean[i, 0])
+                kept["running_var"].copy_(stacked.var[i, 0])
+                kept["num_batches_tracked"].add_(steps)
             head = model.head.weight
             own = self.head[i].reshape(self.places, -1, len(head)).permute(2, 1, 0)
             head.copy_(own.reshape(head.shape))
@@ -209,19 +212,6 @@ class _StackedBlock:
         self.var.lerp_(var * (n / (n - 1)), self.momentum)
         return y.view(k, b, rows, columns, -1)
 
-    def write_back(self, block: Block, i: int, steps: int) -> None:
-        """Put what was learned into one network's block."""
-        convolution, norm = block.convolution, block.norm
-        outputs, inputs = convolution.weight.shape[:2]
-        kernel, scale, shift = (weight[i] for weight in self.weights)
-        convolution.weight.copy_(kernel.reshape(3, 3, inputs, outputs).permute(3, 2, 0, 1))
-        norm.weight.copy_(scale[0])
-        norm.bias.copy_(shift[0])
-        kept = dict(norm.named_buffers())
-        kept["running_mean"].copy_(self.mean[i, 0])
-        kept["running_var"].copy_(self.var[i, 0])
-        kept["num_batches_tracked"].add_(steps)
-
 
 class _Layer(torch.autograd.Function):
     """relu(norm(patches @ kernel)) with its gradient written out: a third of the calls autograd would make."""
@@ -231,9 +221,9 @@ class _Layer(torch.autograd.Function):
         ctx: Any, x: Tensor, kernel: Tensor, scale: Tensor, shift: Tensor, stride: int, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         k, b, h, w, c = x.shape
-        there, _ = _routes(k * b, h, w, stride)
+        (rows, starts), _ = _routes(k * b, h, w, stride)
         # each output position's 3×3 neighbourhood as a row: (network, image and position, tap and channel)
-        patches = there.sums(x.reshape(-1, c)).view(k, -1, 9 * c)
+        patches = F.embedding_bag(rows, x.reshape(-1, c), starts, mode="sum").view(k, -1, 9 * c)
         y = torch.bmm(patches, kernel)
         mean = y.mean(1, keepdim=True)
         y -= mean
@@ -260,40 +250,30 @@ class _Layer(torch.autograd.Function):
         below = None
         if ctx.needs_input_grad[0]:
             k, b, h, w, c = ctx.shape  # every value back to the pixel it came from, summed
-            _, back = _routes(k * b, h, w, ctx.stride)
-            below = back.sums(torch.bmm(g, kernel.transpose(1, 2)).view(-1, c)).view(k, b, h, w, c)
+            _, (rows, starts) = _routes(k * b, h, w, ctx.stride)
+            table = torch.bmm(g, kernel.transpose(1, 2)).view(-1, c)
+            below = F.embedding_bag(rows, table, starts, mode="sum").view(k, b, h, w, c)
         return below, taps, weighted, shift, None, None
 
 
-class _Route(NamedTuple):
-    """Which rows of a table are summed into each row of another; none where a tap lies outside the image.
-
-    An embedding bag is the fastest way torch has on a CPU to do this: six to fifteen times a loop over taps.
-    """
-
-    rows: Tensor
-    starts: Tensor
-
-    def sums(self, table: Tensor) -> Tensor:
-        return F.embedding_bag(self.rows, table, self.starts, mode="sum")
-
-
 @lru_cache(maxsize=32)
-def _routes(images: int, h: int, w: int, stride: int) -> tuple[_Route, _Route]:
-    """The ways from pixels to the taps of a 3×3 convolution, and back."""
+def _routes(images: int, h: int, w: int, stride: int) -> list[tuple[Tensor, Tensor]]:
+    """The ways from pixels to the taps of a 3×3 convolution, and back.
+
+    Each says which rows of a table are summed into each row of another, none where a tap lies outside the image, and
+    where these begin: an embedding bag is the fastest way torch has on a CPU, six to fifteen times a loop over taps.
+    """
     pixels = torch.arange(1.0, h * w + 1).view(1, 1, h, w)
     taps = F.unfold(pixels, 3, padding=1, stride=stride)[0].T.flatten().long() - 1
     inside = taps >= 0
     order = taps.argsort(stable=True)[int((~inside).sum()) :]
-    there = _bags(taps[inside], inside.long(), h * w, images)
-    return there, _bags(order, taps[inside].bincount(minlength=h * w), len(taps), images)
-
-
-def _bags(rows: Tensor, sizes: Tensor, of: int, images: int) -> _Route:
-    """The route of one image, whose table has `of` rows, repeated for many images."""
-    starts = sizes.cumsum(0) - sizes
-    image = torch.arange(images)[:, None]
-    return _Route((rows + image * of).flatten().int(), (starts + image * len(rows)).flatten().int())
+    there = taps[inside], inside.long(), h * w
+    back = order, taps[inside].bincount(minlength=h * w), len(taps)
+    image = torch.arange(images)[:, None]  # the route of one image is repeated for all
+    return [
+        ((rows + image * of).flatten().int(), (sizes.cumsum(0) - sizes + image * len(rows)).flatten().int())
+        for rows, sizes, of in (there, back)
+    ]
 
 
 def _parts(model: SmallCNN) -> list[Tensor]:
