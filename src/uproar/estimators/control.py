@@ -195,7 +195,6 @@ def distance_from_class_place(h: int, w: int, target: Labels) -> Tensor:
 # their random draws, so that what is wrong at one level is wrong at all higher ones. A metric must put lower levels
 # above higher ones; `uproar check` says which do.
 
-
 Kind = Literal["noise", "missing", "shift", "encoder"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LEVELS = (0.25, 0.5, 0.75)
@@ -226,20 +225,18 @@ def degraded(
     noise: Gaussian noise, 2·level standard deviations. missing: a share `level` of the pixels lacks. shift, encoder: a
     share is replaced by as many others: a quarter of the side away, or at a place that tells the class.
     """
-    truth = oracle(model, x, target, context)[:, 0].cpu()  # on the CPU, as the draws are
-    return (truth if level == 0 else _degraded(truth, kind, level, context.draws, target))[:, None].to(x)
-
-
-def _degraded(truth: Maps, kind: Kind, level: float, draws: Draws, target: Labels) -> Maps:
+    truth, draws = oracle(model, x, target, context)[:, 0].cpu(), context.draws  # on the CPU, as the draws are
     size = truth.shape[1:]
+    if level == 0:
+        return truth[:, None].to(x)
     if kind == "noise":
-        return truth + 2 * level * draws.normal("degraded noise", *size)
+        return (truth + 2 * level * draws.normal("degraded noise", *size))[:, None].to(x)
     # a share of the important pixels by chance; higher levels contain lower ones
     order = draws.uniform("degraded pixels", *size).masked_fill(truth == 0, torch.inf)
     counts = (level * truth.sum((1, 2))).round().long()
     kept = truth * ~_first(order, counts).bool()
     if kind == "missing":
-        return kept
+        return kept[:, None].to(x)
     # as many others, those with the lowest numbers here, are marked
     if kind == "shift":
         ways = (draws.uniform("degraded direction") * 4).long().tolist()  # up, down, left or right on the torus
@@ -250,7 +247,7 @@ def _degraded(truth: Maps, kind: Kind, level: float, draws: Draws, target: Label
         others = draws.uniform("degraded moved", *size) - torch.stack(moved)
     else:  # nearest to the place of the class on the edge
         others = distance_from_class_place(size[0], size[1], target.cpu()).view_as(truth)
-    return kept + _first(others.to(truth).masked_fill(truth > 0, torch.inf), counts)
+    return (kept + _first(others.to(truth).masked_fill(truth > 0, torch.inf), counts))[:, None].to(x)
 
 
 def _first(order: Tensor, counts: Tensor) -> Tensor:
@@ -261,7 +258,6 @@ def _first(order: Tensor, counts: Tensor) -> Tensor:
 
 # maps changed on purpose, for audits: values taken away or put in, a prior shape, a coarser grain
 # None of these looks at the model, so none can make a map truer; a metric should say so.
-
 
 Scheme = Literal["constant", "random", "partial"]
 Amount = Annotated[float, Field(gt=0, le=1)]
@@ -279,11 +275,7 @@ def remove_values(
     `partial` sets a fifth of the pixels to 0, just below the highest fifth, and has no `amount`. `clip` cuts the result
     to [0, 1], which makes ties of what would be negative.
     """
-    values = divide_by_max(a)
-    if scheme == "partial":
-        order, n = rising_order(values, draws), values[0].numel()
-        return _put(values, order[:, round(0.6 * n) : round(0.8 * n)], torch.zeros(len(a), 1))
-    return _raised(values, draws, scheme, -amount, clip)
+    return _altered(a, draws, scheme, -amount, clip)
 
 
 @postprocess(formula="a + 0.6 | a + U(0, 0.6) | the lowest 40 % of the pixels := the 80th percentile", paper=_LI)
@@ -295,12 +287,27 @@ def introduce_values(
     `partial` raises the lowest 40 % of the pixels to the 80th percentile, and has no `amount`. `clip` cuts the result
     to [0, 1], which makes ties of what would be above 1.
     """
-    values = divide_by_max(a)
+    return _altered(a, draws, scheme, amount, clip)
+
+
+def _altered(a: Maps, draws: Draws, scheme: Scheme, amount: float, clip: bool) -> Maps:
+    """Maps in [0, 1] with `amount` put into every pixel, or a random share of it, or into some of the pixels."""
+    positive = a.clamp_min(0)
+    high = positive.amax((1, 2), keepdim=True)
+    values = torch.where(high > 0, positive / high, positive)
     if scheme == "partial":
-        order, n = rising_order(values, draws), values[0].numel()
-        high = values.flatten(1).double().quantile(0.8, dim=1, keepdim=True).to(values)
-        return _put(values, order[:, : round(0.4 * n)], high)
-    return _raised(values, draws, scheme, amount, clip)
+        flat = values.flatten(1)
+        n = flat.shape[1]
+        shuffled = draws.permutations("altered ties", n).to(flat.device)  # equal values come in random order
+        order = shuffled.gather(1, flat.gather(1, shuffled).argsort(dim=1, stable=True))
+        where, new = order[:, round(0.6 * n) : round(0.8 * n)], torch.zeros_like(flat[:, :1])
+        if amount > 0:
+            where = order[:, : round(0.4 * n)]
+            new = flat.double().quantile(0.8, dim=1, keepdim=True).to(flat)
+        return flat.scatter(1, where, new.expand(where.shape)).view_as(values)
+    share = draws.uniform("altered values", *values.shape[1:]).to(values) if scheme == "random" else 1.0
+    changed = values + amount * share
+    return changed.clamp(0, 1) if clip else changed
 
 
 @postprocess(formula="1 in a rectangle around Σ a·place / Σ a, 0 elsewhere", paper=_LI)
@@ -349,32 +356,6 @@ def coarse_size(side: int) -> int:
     [3, 3, 5, 11, 21]
     """
     return max(3, 2 * round((side * 11 / 224 - 1) / 2) + 1)
-
-
-def divide_by_max(a: Maps) -> Maps:
-    """Maps in [0, 1]: negative values 0, divided by the largest; a map without positive values stays 0."""
-    positive = a.clamp_min(0)
-    high = positive.amax((1, 2), keepdim=True)
-    return torch.where(high > 0, positive / high, positive)
-
-
-def rising_order(a: Maps, draws: Draws) -> Tensor:
-    """Pixels from the lowest to the highest, (n, h·w); equal ones in random order."""
-    flat = a.flatten(1)
-    shuffled = draws.permutations("altered ties", flat.shape[1]).to(flat.device)
-    return shuffled.gather(1, flat.gather(1, shuffled).argsort(dim=1, stable=True))
-
-
-def _raised(values: Maps, draws: Draws, scheme: Scheme, amount: float, clip: bool) -> Maps:
-    """`amount` put into every pixel, or a random share of it."""
-    share = draws.uniform("altered values", *values.shape[1:]).to(values) if scheme == "random" else 1.0
-    changed = values + amount * share
-    return changed.clamp(0, 1) if clip else changed
-
-
-def _put(values: Maps, where: Tensor, new: Tensor) -> Maps:
-    flat = values.flatten(1).clone()
-    return flat.scatter_(1, where, new.to(flat).expand(where.shape)).view_as(values)
 
 
 def _covered(weight: Tensor, share: float) -> Tensor:

@@ -270,7 +270,6 @@ def blurred(x: Images, sigma: float) -> Tensor:
 
 # XRAI: regions of the image, ranked by the attribution on them.
 
-
 SCALES = (25.0, 50.0, 75.0, 125.0, 250.0, 600.0)
 """How large regions get: the scales of the paper's code, as they come out for pixels from 0 to 255."""
 

@@ -277,7 +277,6 @@ def recorded(model: nn.Module, x: Images, *modes: TorchFunctionMode) -> ForwardR
 # The grid is that of a convolution's output (the patch embedding, or halvings of it where patches are merged);
 # without one, that of square patches of a whole number of pixels. The tokens before it are class token and registers.
 
-
 Size = tuple[int, int]
 
 MOST_EXTRA = 32

@@ -167,7 +167,7 @@ def as_logits(outputs: Tensor) -> Tensor:
 
 def logits_of(answers: Tensor, kind: OutputKind) -> Tensor:
     """A model's answers (n, k) as scores of its classes, labels or components: logits or values."""
-    if kind.pick is not None:
+    if kind.pick is not None or (kind.is_plain and not kind.bounded):
         return answers
     with assuming_output(kind):
         logits = as_logits(answers)

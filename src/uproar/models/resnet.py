@@ -245,7 +245,6 @@ def resnet56(shape: Shape, classes: int, mean: Tensor, std: Tensor, **options: A
 
 # VGG-16, with the names of weights under which torchvision publishes it
 
-
 STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
 """Of each stage: how many times as wide as the first, and how many convolutions; then the size is halved."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -25,40 +25,20 @@ class Block(nn.Sequential):
             nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()
         )
 
-    @property
-    def convolution(self) -> nn.Conv2d:
-        """The first of the three."""
-        return self[0]  # type: ignore[return-value]
-
-    @property
-    def norm(self) -> nn.BatchNorm2d:
-        """The second of the three."""
-        return self[1]  # type: ignore[return-value]
-
 
 class SmallCNN(nn.Sequential):
     """Normalisation, blocks that halve the image, average pooling to at most 2×2, a linear layer."""
 
     def __init__(self, normalise: Normalise, blocks: list[Block], pool: tuple[int, int], classes: int):
         flat = nn.Sequential(nn.AdaptiveAvgPool2d(pool), nn.Flatten())
-        head = nn.Linear(blocks[-1].convolution.out_channels * pool[0] * pool[1], classes)
-        super().__init__(normalise, *blocks, flat, head)
+        channels: Any = blocks[-1][0].out_channels
+        super().__init__(normalise, *blocks, flat, nn.Linear(channels * pool[0] * pool[1], classes))
         self.pool = pool
 
     @property
-    def normalise(self) -> nn.Module:
-        """What makes the input's mean 0 and its variance 1."""
-        return self[0]
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The convolutional blocks, in order."""
+    def blocks(self) -> list[Any]:
+        """The convolutional blocks, in order: each a convolution, a batch norm and a ReLU."""
         return [part for part in self if isinstance(part, Block)]
-
-    @property
-    def head(self) -> nn.Linear:
-        """The linear layer that gives the class scores."""
-        return self[-1]  # type: ignore[return-value]
 
 
 @models.declare("cnn-small", size="about 6 thousand weights on 8×8 images")
@@ -154,7 +134,6 @@ def vgg_small(shape: tuple[int, int, int], classes: int, mean: Tensor, std: Tens
 # squares have the weight 0: whatever stands there changes no output. Nothing is trained: the weights take no
 # gradients.
 
-
 Unit = tuple[Sequence[float], float, float]
 """A hidden unit: weights of the parts, bias, and what it adds to the score of class 1."""
 
@@ -217,7 +196,6 @@ def _spread(weights: Sequence[float]) -> Tensor:
 
 
 # A vision transformer (Dosovitskiy et al. 2021) sized for a CPU; weights are named as in timm.
-
 
 Count = Annotated[int, Field(ge=1)]
 

@@ -279,7 +279,6 @@ def channels_last(model: nn.Module) -> nn.Module:
 
 # predictions, and how good they are
 
-
 BATCH = 128
 """Images per forward pass: larger ones are slower on a CPU."""
 
@@ -383,13 +382,11 @@ def nll_bits(scores: Logits, labels: Labels) -> Tensor:
     for. The mean is an upper bound in expectation of the conditional entropy of the class.
     """
     scores = scores.double()
-    if len(scores) < 4:
-        return _bits(scores, labels)
-    result = torch.empty(len(scores), dtype=torch.float64)
-    for half in (0, 1):
-        mine, other = slice(half, None, 2), slice(1 - half, None, 2)
-        result[mine] = _bits(scores[mine] * inverse_temperature(scores[other], labels[other]), labels[mine])
-    return result
+    factors = torch.ones_like(scores[:, :1])
+    for half in (0, 1) if len(scores) > 3 else ():
+        other = slice(1 - half, None, 2)
+        factors[half::2] = inverse_temperature(scores[other], labels[other])
+    return F.cross_entropy(scores * factors, labels, reduction="none") / math.log(2)
 
 
 def inverse_temperature(scores: Tensor, labels: Tensor) -> float:
@@ -397,7 +394,7 @@ def inverse_temperature(scores: Tensor, labels: Tensor) -> float:
     low, high, golden = 0.01, 20.0, (math.sqrt(5) - 1) / 2
 
     def loss(factor: float) -> float:
-        return float(_bits(scores * factor, labels).mean())
+        return float(F.cross_entropy(scores * factor, labels))
 
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = loss(left), loss(right)
@@ -411,8 +408,3 @@ def inverse_temperature(scores: Tensor, labels: Tensor) -> float:
             right = low + golden * (high - low)
             at_right = loss(right)
     return (low + high) / 2
-
-
-def _bits(scores: Tensor, labels: Tensor) -> Tensor:
-    logs = scores.log_softmax(1).gather(1, labels[:, None])[:, 0]
-    return -logs / math.log(2)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput
 from uproar.models.forward import device_of
-from uproar.models.small import Block, SmallCNN
+from uproar.models.small import SmallCNN
 from uproar.seeds import generator
 from uproar.training.fit import Optimiser, Rows, augment, channels_last, fit, training_loss
 from uproar.training.recipe import Recipe
@@ -41,7 +41,7 @@ def stackable(model: nn.Module, shape: Sequence[int]) -> bool:
     """Whether networks like this one, on images of this shape, are trained as a stack."""
     if not isinstance(model, SmallCNN) or shape[1] * shape[2] > LARGEST or device_of(model).type != "cpu":
         return False
-    return all(block.convolution.out_channels % LANE == 0 for block in model.blocks)
+    return all(block[0].out_channels % LANE == 0 for block in model.blocks)
 
 
 def fit_all(
@@ -105,14 +105,14 @@ def _reader(models: Sequence[SmallCNN], images: Sequence[Tensor | Rows]) -> Call
     The rows are those of all networks, (1, rows), or of each, (networks, rows).
     """
     pairs = list(zip(models, images, strict=True))
-    held = [model.normalise(x) for model, x in pairs if isinstance(x, Tensor)]
+    held = [model[0](x) for model, x in pairs if isinstance(x, Tensor)]
     if len(held) == len(pairs):
         whole = torch.stack(held, 1).flatten(1, 2)
 
     def read(rows: Tensor) -> Tensor:
         if len(held) < len(pairs):
             of_each = zip(pairs, rows.expand(len(pairs), -1), strict=True)
-            return torch.cat([model.normalise(x[own]) for (model, x), own in of_each], 1)
+            return torch.cat([model[0](x[own]) for (model, x), own in of_each], 1)
         if len(rows) == 1:
             return whole[rows[0]]
         return torch.cat([x[own] for x, own in zip(held, rows, strict=True)], 1)
@@ -172,34 +172,31 @@ class _Stack:
         """Put what was learned into the networks."""
         for i, model in enumerate(models):
             for stacked, block in zip(self.blocks, model.blocks, strict=True):
-                convolution, norm = block.convolution, block.norm
+                convolution, norm, _ = block
                 outputs, inputs = convolution.weight.shape[:2]
                 kernel, scale, shift = (weight[i] for weight in stacked.weights)
                 convolution.weight.copy_(kernel.reshape(3, 3, inputs, outputs).permute(3, 2, 0, 1))
                 norm.weight.copy_(scale[0])
                 norm.bias.copy_(shift[0])
-                kept = dict(norm.named_buffers())
-                kept["running_mean"].copy_(stacked.mean[i, 0])
-                kept["running_var"].copy_(stacked.var[i, 0])
-                kept["num_batches_tracked"].add_(steps)
-            head = model.head.weight
-            own = self.head[i].reshape(self.places, -1, len(head)).permute(2, 1, 0)
-            head.copy_(own.reshape(head.shape))
-            model.head.bias.copy_(self.bias[i, 0])
+                norm.running_mean.copy_(stacked.mean[i, 0])
+                norm.running_var.copy_(stacked.var[i, 0])
+                norm.num_batches_tracked.add_(steps)
+            head: Any = model[-1]
+            own = self.head[i].reshape(self.places, -1, head.out_features).permute(2, 1, 0)
+            head.weight.copy_(own.reshape(head.weight.shape))
+            head.bias.copy_(self.bias[i, 0])
             channels_last(model).eval()
 
 
 class _StackedBlock:
     """3×3 convolution, batch norm and ReLU of several networks at once."""
 
-    def __init__(self, blocks: Sequence[Block], weights: Sequence[Tensor]) -> None:
-        norms = [block.norm for block in blocks]
-        self.stride: int = blocks[0].convolution.stride[0]
+    def __init__(self, blocks: Sequence[Any], weights: Sequence[Tensor]) -> None:
+        norms = [block[1] for block in blocks]
+        self.stride: int = blocks[0][0].stride[0]
         self.eps, self.momentum = norms[0].eps, norms[0].momentum or 0.0
-        self.mean, self.var = (
-            torch.stack([dict(norm.named_buffers())[name][None] for norm in norms])
-            for name in ("running_mean", "running_var")
-        )
+        self.mean = torch.stack([norm.running_mean[None] for norm in norms])
+        self.var = torch.stack([norm.running_var[None] for norm in norms])
         self.weights = weights
 
     def forward(self, x: Tensor) -> Tensor:
@@ -279,10 +276,10 @@ def _routes(images: int, h: int, w: int, stride: int) -> list[tuple[Tensor, Tens
 def _parts(model: SmallCNN) -> list[Tensor]:
     """The weights of a network as the stack lays them out: kernel, scale and shift of each block, head and bias."""
     parts = []
-    for block in model.blocks:
-        parts.append(block.convolution.weight.detach().permute(2, 3, 1, 0).flatten(0, 2))
-        parts += [block.norm.weight.detach()[None], block.norm.bias.detach()[None]]
-    head = model.head
+    for convolution, norm, _ in model.blocks:
+        parts.append(convolution.weight.detach().permute(2, 3, 1, 0).flatten(0, 2))
+        parts += [norm.weight.detach()[None], norm.bias.detach()[None]]
+    head: Any = model[-1]
     # Flatten lays out channel by channel, the stack place by place
     by_channel = head.weight.detach().view(len(head.weight), -1, model.pool[0] * model.pool[1])
     by_place = by_channel.permute(2, 1, 0).reshape(-1, len(head.weight))
