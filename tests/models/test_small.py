@@ -130,7 +130,7 @@ def test_a_network_is_right_and_uses_its_parts_alone(rule, size, channels):
 def test_every_used_part_decides_somewhere(rule):
     """Parts drawn by hand, all combinations: the class is the rule's, and each used part turns it in some of them."""
     _, model = pair(rule)
-    combinations = list(itertools.product((0, 1), repeat=RULES[rule].uses))
+    combinations = list(itertools.product((0, 1), repeat=RULES[rule][0]))
     images = torch.full((len(combinations), 1, 16, 16), 0.25)
     for image, parts in zip(images, combinations, strict=True):
         for place, there in zip(PLACES, parts, strict=False):
@@ -138,8 +138,8 @@ def test_every_used_part_decides_somewhere(rule):
             image[0, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = 0.7 if there else 0.25
     answers = dict(zip(combinations, predict(model, images).argmax(1).tolist(), strict=True))
     for parts, answer in answers.items():
-        assert answer == int(RULES[rule].holds(*parts)), parts
-    for number in range(RULES[rule].uses):
+        assert answer == int(RULES[rule][1](*parts)), parts
+    for number in range(RULES[rule][0]):
         flipped = [(*parts[:number], 1 - parts[number], *parts[number + 1 :]) for parts in combinations]
         assert any(answers[one] != answers[other] for one, other in zip(combinations, flipped, strict=True))
 
