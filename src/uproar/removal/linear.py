@@ -45,10 +45,16 @@ def impute(x: np.ndarray, removed: np.ndarray, *, constant: np.ndarray | float =
     >>> impute(x, x[:, 0] == 7)
     array([[[[0., 1., 2., 3.]]]], dtype=float32)
     """
-    _check(x, removed, np.shape(constant))
     n, c, h, w = x.shape
     if x.size == 0:
         return x.copy()
+    if not np.isfinite(x).all():
+        known = ~removed if removed.ndim == 4 else ~removed[:, None]
+        for image, channel, row, column in np.argwhere(known & ~np.isfinite(x))[:1]:
+            raise BadInput(
+                f"Known pixels must be finite, but image {image} is {x[image, channel, row, column]} in channel "
+                f"{channel}, row {row}, column {column}; remove such pixels or replace them."
+            )
     constants = np.broadcast_to(np.asarray(constant, dtype=np.float32), (n, c))
     if removed.ndim == 4:
         x, removed, constants = (a.reshape(n * c, 1, *a.shape[2:]) for a in (x, removed, constants))
@@ -92,33 +98,6 @@ def _kernels() -> ModuleType | None:
             stacklevel=4,
         )
         return None
-
-
-def _check(x: np.ndarray, removed: np.ndarray, constant: tuple[int, ...]) -> None:
-    """Refuses what cannot be imputed, with the reason."""
-    if x.ndim != 4 or x.dtype != np.float32:
-        raise BadInput(f"Images must be float32 of shape (n, c, h, w), not {x.dtype} of shape {x.shape}.")
-    pixels = (x.shape[0], *x.shape[2:])
-    if removed.dtype != bool or removed.shape not in (pixels, x.shape):
-        raise BadInput(
-            f"`removed` must be bool of shape {pixels} or {x.shape} for these images, "
-            f"not {removed.dtype} of shape {removed.shape}."
-        )
-    if constant not in ((), (x.shape[1],)):
-        raise BadInput(
-            f"`constant` must be a number or one for each of the {x.shape[1]} channels, "
-            f"not an array of shape {constant}."
-        )
-    for i, image in enumerate(x):
-        if np.isfinite(image).all():
-            continue
-        bad = np.argwhere(~np.isfinite(image) & ~removed[i])
-        if len(bad):
-            channel, row, column = bad[0]
-            raise BadInput(
-                f"Known pixels must be finite, but image {i} is {image[tuple(bad[0])]} in channel "
-                f"{channel}, row {row}, column {column}; remove such pixels or replace them."
-            )
 
 
 def _fill_image(x: np.ndarray, removed: np.ndarray, constant: np.ndarray, tol: float, solver: _Solver | None) -> int:
