@@ -182,7 +182,7 @@ class _Stack:
                 norm.running_var.copy_(stacked.var[i, 0])
                 norm.num_batches_tracked.add_(steps)
             head: Any = model[-1]
-            own = self.head[i].reshape(self.places, -1, head.out_features).permute(2, 1, 0)
+            own = self.head[i].reshape(self.places, -1, len(head.weight)).permute(2, 1, 0)
             head.weight.copy_(own.reshape(head.weight.shape))
             head.bias.copy_(self.bias[i, 0])
             channels_last(model).eval()
