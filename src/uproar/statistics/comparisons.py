@@ -61,7 +61,9 @@ VERDICT_COLUMNS = (
 """The columns of verdicts against the random ranking: see `against_random`."""
 
 
-def paired(values: Values, pairs: Iterable[tuple[str, str]], higher_is_better: bool = True) -> pd.DataFrame:
+def paired(
+    values: Values | pd.DataFrame, pairs: Iterable[tuple[str, str]], higher_is_better: bool = True
+) -> pd.DataFrame:
     """How much better the first of each pair is than the second (`difference`), one row per pair, each with its t-test.
 
     >>> areas = {"random": [0.90, 0.80, 0.85], "grad": [0.70, 0.61, 0.64]}
