@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +20,7 @@ from tests.study.test_run import numbers
 from uproar.errors import BadInput
 from uproar.store import Store
 from uproar.study.graph import Done, Report, make, obtain, step
+from uproar.study.remote_worker import prepare, worker_setup
 from uproar.study.run import plan
 from uproar.study.slurm_executor import OutOfTime, Served, Submitit, Task, _goes_on, read_settings
 from uproar.study.spec import Resources
@@ -205,8 +207,6 @@ def test_a_task_begins_no_job_that_it_has_no_time_for_or_whose_run_is_over(tmp_p
     job = plan(study, Store(tmp_path)).jobs[0]
     runner = Submitit(str(tmp_path), "cluster=debug,time=10m", study)
     try:
-        from uproar.study.remote_worker import worker_setup
-
         setup = worker_setup(runner.root, runner.token.name, study)
         task, done = Task(str(tmp_path), 1, (job,), ("",), 600.0), [Report(job, {}, 100.0)]
         assert _goes_on(task, setup, [], 0.0) and _goes_on(task, setup, done, 380.0)
@@ -228,6 +228,13 @@ def test_the_warning_before_the_end_is_swallowed_by_no_code_of_a_user(tmp_path):
 
     with _own_signals(), pytest.raises(OutOfTime):
         make([waits()], Store(tmp_path))
+
+
+def test_a_node_with_another_torch_is_refused(tmp_path, small):
+    """Its version is part of every key: results of another one would lie under the wrong name."""
+    setup = replace(worker_setup(str(tmp_path), "runs/x", small()), versions={"torch": "0.1"})
+    with pytest.raises(BadInput, match=r"^Node n1 cannot do this study: it has torch .*, not 0\.1: install the same"):
+        prepare(setup, plan(small(), Store(tmp_path)).jobs[0], "", "n1")
 
 
 @pytest.mark.parametrize(
