@@ -7,17 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from uproar.cli.options import (
-    Model,
-    Plugins,
-    advanced,
-    argument,
-    check_folder,
-    complete_names,
-    flag,
-    load_plugins,
-    option,
-)
+from uproar.cli.options import Model, Plugins, advanced, argument, check_folder, flag, load_plugins, option
 from uproar.cli.progress import watched
 from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, print_table, styled
 from uproar.errors import BadInput, StoreError
@@ -30,9 +20,7 @@ def check(
     what: Annotated[
         list[str],
         argument(
-            "FILE|NAME…",
-            "my_method.py, my_metric.py, 'sg(grad)', deletion",
-            autocompletion=complete_names("estimators", "metrics"),
+            "FILE|NAME…", "my_method.py, my_metric.py, 'sg(grad)', deletion", "estimators", "metrics"
         ),
     ],
     model: Model = "cnn-small",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uproar.cli.interrupt import AGAIN, keeping
-from uproar.cli.options import Group, Trust, add_command, argument, complete_names, complete_runs, flag
+from uproar.cli.options import Group, Trust, add_command, argument, flag
 from uproar.cli.progress import Watch, watched
 from uproar.cli.screen import Screen, add_to_json, command, errors, json_wanted, output, print_next, print_table
 from uproar.data.locations import download_root
@@ -24,14 +24,10 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Files that are named; the others are counted."""
-StoredRun = Annotated[
-    str, argument("RUN", "Folder of a run, e.g. runs/digits, or a store: folder or URL", autocompletion=complete_runs)
-]
+StoredRun = Annotated[str, argument("RUN", "Folder of a run, e.g. runs/digits, or a store: folder or URL")]
 
 
-def get_set(
-    name: Annotated[str, argument("NAME", "Data set, e.g. cifar10", autocompletion=complete_names("tasks"))],
-) -> int:
+def get_set(name: Annotated[str, argument("NAME", "Data set, e.g. cifar10", "tasks")]) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
     from uproar.data.download import get
     from uproar.data.locations import public_dataset
@@ -45,11 +41,7 @@ def get_set(
     return 0
 
 
-def verify_set(
-    name: Annotated[
-        str, argument("NAME", "Data set, e.g. cifar10 or folder(root=photos)", autocompletion=complete_names("tasks"))
-    ],
-) -> int:
+def verify_set(name: Annotated[str, argument("NAME", "Data set, e.g. cifar10 or folder(root=photos)", "tasks")]) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""
     from uproar.data.download import verify  # torch loads slowly
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from enum import StrEnum
 from importlib import metadata
 from typing import Annotated, Any
 
-from uproar.cli.options import LISTINGS, Plugins, argument, load_plugins
+from uproar.cli.options import Plugins, argument, listing, load_plugins
 from uproar.cli.screen import add_to_json, print_next, print_table
 from uproar.data.locations import CATALOGUE, find
 
@@ -56,7 +55,7 @@ def ls(
     if kind is None:
         counts, shown = [], []
         for each in LISTED:
-            names = [row[0] for listing in tables(each, plugin) for row in listing["rows"]]
+            names = [row[0] for table in tables(each, plugin) for row in table["rows"]]
             counts.append({"kind": each.value, "number": len(names)})
             shown.append((each.value, str(len(names)), ", ".join(names[:4])))
         print_table("uproar ls KIND", ("kind", ">number", "for example"), shown)
@@ -64,14 +63,14 @@ def ls(
         print_next("uproar ls estimators; uproar ls versions says what this machine has")
         return 0
     entries: list[dict[str, str]] = []
-    for listing in tables(kind, plugin):
-        columns, rows = listing["columns"], listing["rows"]
+    for table in tables(kind, plugin):
+        columns, rows = table["columns"], table["rows"]
         if kind is Kind.tasks:
             columns = [columns[0], "where", *columns[1:]]
             rows = [[name, place_of(name), *rest] for name, *rest in rows]
         keys = [column.replace(" ", "_") for column in columns]
-        entries += [{"group": listing["title"], **dict(zip(keys, row, strict=True))} for row in rows]
-        print_table(listing["title"], [f"={columns[0]}", *columns[1:]], rows)
+        entries += [{"group": table["title"], **dict(zip(keys, row, strict=True))} for row in rows]
+        print_table(table["title"], [f"={columns[0]}", *columns[1:]], rows)
     add_to_json(**{kind.value: entries})
     print_next(NEXT[kind.value])
     return 0
@@ -80,7 +79,7 @@ def ls(
 def tables(kind: Kind, plugins: list[str] | None) -> list[dict[str, Any]]:
     """The tables of a kind: from the file in the package, or from the registries if a plug-in adds to them."""
     if not plugins and not any(group.startswith("uproar.") for group in metadata.entry_points().groups):
-        return list(json.loads(LISTINGS.read_text(encoding="utf-8"))[kind.value])
+        return listing(kind.value)
     from uproar.cli.listings import tables_of  # torch loads slowly
 
     load_plugins(plugins)

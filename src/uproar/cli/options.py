@@ -13,7 +13,6 @@ import inspect
 import json
 import os
 import re
-import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -34,48 +33,27 @@ if TYPE_CHECKING:
 ADVANCED = "Advanced"
 LISTINGS = Path(__file__).with_name("listings.json")
 """What the package itself declares; written by `python -m uproar.cli.listings`, and a test says if it is old."""
-LONGEST_SUMMARY = 60
-"""Letters said of a name: the library that prints it breaks longer lines, which shells take for names."""
 
 
 @functools.cache
-def listed_names(kind: str) -> list[tuple[str, str]]:
-    """Every name of a kind, with what it is, which some shells show beside it."""
-    names = []
-    for table in json.loads(LISTINGS.read_text(encoding="utf-8"))[kind]:
-        for row in table["rows"]:
-            cells = dict(zip(table["columns"], row, strict=True))
-            summaries = (cells[c] for c in ("what it is", "what it does", "question", "what it says") if c in cells)
-            first = next(summaries, "").partition(". ")[0].rstrip(".")
-            names.append((row[0], textwrap.shorten(first, LONGEST_SUMMARY, placeholder=" …")))
-    return names
+def listing(kind: str) -> list[dict[str, Any]]:
+    """The tables of what the package declares of a kind."""
+    return list(json.loads(LISTINGS.read_text(encoding="utf-8"))[kind])
 
 
-def complete_names(*kinds: str) -> Callable[[str], list[tuple[str, str]]]:
+def complete_names(*kinds: str) -> Callable[[str], list[str]]:
     """Offers names of some kinds for the last one of a list or of an expression.
 
-    >>> [name for name, _ in complete_names("metrics")("road,dele")][0]
+    >>> complete_names("metrics")("road,dele")[0]
     'road,deletion'
     """
 
-    def complete(incomplete: str) -> list[tuple[str, str]]:
+    def complete(incomplete: str) -> list[str]:
         before, last = re.fullmatch(r"(.*[,(\s])?(.*)", incomplete, re.DOTALL).groups(default="")  # type: ignore[union-attr]
-        known = [pair for kind in kinds for pair in listed_names(kind)]
-        return [(before + name, summary) for name, summary in known if name.startswith(last)]
+        known = [row[0] for kind in kinds for table in listing(kind) for row in table["rows"]]
+        return [before + name for name in known if name.startswith(last)]
 
     return complete
-
-
-def complete_runs(incomplete: str) -> list[tuple[str, str]]:
-    """Offers folders that are runs or have some in them, below the current one or below what has been typed."""
-    start = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
-    folders = [
-        str(folder)
-        for place in ([start] if incomplete else [start, Path("runs")])
-        for folder in sorted(place.glob("*"))
-        if (folder / "run.json").is_file() or next(folder.glob("*/run.json"), None)
-    ]
-    return [(name, "") for name in dict.fromkeys(folders) if name.startswith(incomplete)]
 
 
 def _path(text: Any) -> Path:
@@ -131,8 +109,9 @@ def flag(name: str, text: str, advanced: bool = False) -> Any:
     return typer.Option(name, metavar="", help=escape(text), rich_help_panel=ADVANCED if advanced else None)
 
 
-def argument(takes: str, text: str, **more: Any) -> Any:
-    """What stands in a command line without an option before it."""
+def argument(takes: str, text: str, *kinds: str, **more: Any) -> Any:
+    """What stands in a command line without an option before it; names of some `kinds` complete it."""
+    more |= {"autocompletion": complete_names(*kinds)} if kinds else {}
     return typer.Argument(metavar=takes, help=text, **{"show_default": False, **more})
 
 
@@ -211,7 +190,7 @@ def add_command(app: typer.Typer, function: Callable[..., int], name: str = "", 
 
 NETWORK = "Network, or net.py:build"
 
-RunFolder = Annotated[Path, argument("FOLDER", "Folder of a run, e.g. runs/digits", autocompletion=complete_runs)]
+RunFolder = Annotated[Path, argument("FOLDER", "Folder of a run, e.g. runs/digits")]
 Trust = Annotated[bool, flag("--trust", "Run the Python files that the folder's study names", advanced=True)]
 Task = Annotated[str, option("NAME", "Data set (uproar ls tasks)", default="digits", kind="tasks")]
 Model = Annotated[str, option("NAME", NETWORK, default="cnn-small", kind="models")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from uproar.cli.interrupt import keeping
-from uproar.cli.options import RunAt, Trust, argument, check_folder, complete_runs, flag, names, option
+from uproar.cli.options import RunAt, Trust, argument, check_folder, flag, names, option
 from uproar.cli.progress import watched
 from uproar.cli.results import add_scores_to_json, finish, interval_text, number_text, p_text, print_results
 from uproar.cli.screen import add_to_json, output, print_file, print_table, some, styled
@@ -71,8 +71,8 @@ def report(
 
 
 def compare(
-    first: Annotated[Path, argument("RUN", "Folder of a run or of scores", autocompletion=complete_runs)],
-    other: Annotated[str, argument("RUN|METHOD", "Another run, or a method", autocompletion=complete_runs)],
+    first: Annotated[Path, argument("RUN", "Folder of a run or of scores")],
+    other: Annotated[str, argument("RUN|METHOD", "Another run, or a method")],
     against: Annotated[str | None, argument("METHOD", "The method to compare it with; without one, each")] = None,
     trust: Trust = False,
 ) -> int:

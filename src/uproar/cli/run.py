@@ -12,20 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from uproar.cli.interrupt import AGAIN, keeping
-from uproar.cli.options import (
-    Changes,
-    Plugins,
-    RunAt,
-    Trust,
-    Workers,
-    advanced,
-    argument,
-    check_folder,
-    complete_names,
-    complete_runs,
-    flag,
-    option,
-)
+from uproar.cli.options import Changes, Plugins, RunAt, Trust, Workers, advanced, argument, check_folder, flag, option
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import watched
 from uproar.cli.screen import add_to_json, command, note, output, print_file, print_next, print_table, some, split_list
@@ -57,12 +44,7 @@ DryRun = Annotated[bool, flag("--dry-run", "Only say what would run and how long
 
 def run(
     study: Annotated[
-        str | None,
-        argument(
-            "STUDY",
-            "Study file, name (uproar ls studies) or folder of a run",
-            autocompletion=lambda incomplete: [*complete_names("studies")(incomplete), *complete_runs(incomplete)],
-        ),
+        str | None, argument("STUDY", "Study file, name (uproar ls studies) or folder of a run", "studies")
     ] = None,
     *,
     changes: Changes,
