@@ -113,7 +113,6 @@ def choose(
         images = network.read(limit, store, watch, train, mixed=True)
         subject, how = network.scored_subject(images, target, watch)
         tuner = None if on_task else fine_tuner_of(subject, images, network.seed, store)
-        compile_imputer("linear", ("road",), watch)
 
         def show(answer: Answer, done: int) -> None:
             if done < len(images.x):
