@@ -62,7 +62,7 @@ def test_what_explain_suggests_works_and_so_does_what_score_suggests(here, capsy
     assert not weights.exists()
 
 
-@pytest.mark.parametrize("kind", [kind.value for kind in LISTED])
+@pytest.mark.parametrize("kind", [kind for kind in LISTED])
 def test_lists_say_what_to_do_with_their_names(kind, capsys):
     assert _exit_code(["ls", kind]) == 0
     line = next_line(capsys)

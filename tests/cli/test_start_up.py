@@ -38,7 +38,7 @@ def _imported(*lines: list[str]) -> dict[str, list[str]]:
 
 def test_help_and_lists_import_nothing_heavy():
     helps = [["--version"], *([*line, "--help"] for line in LINES)]
-    lists = [["ls", kind.value] for kind in LISTED]
+    lists = [["ls", kind] for kind in LISTED]
     result = _imported(*helps, *lists)
     assert len(result) == 1 + len(helps) + len(lists)
     assert {line: heavy for line, heavy in result.items() if heavy} == {}

@@ -18,10 +18,7 @@ from uproar.wording import counted
 
 def check(
     what: Annotated[
-        list[str],
-        argument(
-            "FILE|NAME…", "my_method.py, my_metric.py, 'sg(grad)', deletion", "estimators", "metrics"
-        ),
+        list[str], argument("FILE|NAME…", "my_method.py, my_metric.py, 'sg(grad)', deletion", "estimators", "metrics")
     ],
     model: Model = "cnn-small",
     task: Annotated[str | None, option("TASK", "Test metrics on backdoors planted in this")] = None,

@@ -1,12 +1,14 @@
 """What the registries hold, as tables of text. `python -m uproar.cli.listings` writes them beside this file.
 
-`uproar ls` reads that file, since the registries import torch.
+`uproar ls` and shells that complete names read that file, since the registries import torch.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from uproar.audits import audits
@@ -29,7 +31,6 @@ from uproar.study.spec import summary
 from uproar.training.recipe import recipes
 
 Table = dict[str, Any]
-
 ROLES = {
     "estimator": "estimators",
     "direct": "controls that are not rankings",
@@ -48,66 +49,65 @@ KINDS = {
 
 def tables_of(kind: str) -> list[Table]:
     """The tables that list everything of a kind, plug-ins included."""
-    registries = {"models": models, "fills": fills}
-    if kind in registries:
-        return [_entries(kind, registries[kind].values())]
     if kind == "estimators":
-        by_role = [(title, [e for e in estimators.values() if e.facts.get("role") == r]) for r, title in ROLES.items()]
-        common = _table("common names", ["name", "what it is"], [list(pair) for pair in COMMON_NAMES.items()])
-        return [*(_entries(title, entries) for title, entries in by_role), common]
+        common = _table("common names", "name, what it is", COMMON_NAMES.items())
+        by_role = {title: [e for e in estimators.values() if e.facts.get("role") == r] for r, title in ROLES.items()}
+        return [*(_entries(title, entries) for title, entries in by_role.items()), common]
+    if kind == "models":
+        return [_entries(kind, models.values())]
+    if kind == "fills":
+        return [_entries(kind, fills.values())]
     if kind == "papers":
-        shown = {key: exhibits(key) for key in papers()}
-        return [
-            _table(f"{key}: {title_of(key)}", ["shows", "what"], [one.row for one in own]) for key, own in shown.items()
-        ]
+        shown = {f"{key}: {title_of(key)}": [each.row for each in exhibits(key)] for key in papers()}
+        return [_table(title, "shows, what", rows) for title, rows in shown.items() if rows]
     if kind == "metrics":
-        by_kind = [(title, [e for e in metrics.values() if e.facts["kind"] == k]) for k, title in KINDS.items()]
-        rows = [list(pair) for pair in CHECKS.items()]
-        checks = _table("checks of some test images, which raise warnings", ["name", "metric"], rows)
-        return [*(_metrics(title, entries) for title, entries in by_kind), checks]
-    columns, rows = ["name", "what it is"], []
+        by_kind = {title: [_metric(e) for e in metrics.values() if e.facts["kind"] == k] for k, title in KINDS.items()}
+        columns = "name, better, τ (order; top), what it is"
+        checks = _table("checks of some test images, which raise warnings", "name, metric", CHECKS.items())
+        return [*(_table(title, columns, rows) for title, rows in by_kind.items()), checks]
     if kind == "tasks":
-        for entry in tasks.values():
-            parts = [f"{entry.summary} {str(entry.facts.get('images', '')).capitalize()}.".strip()]
-            parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
-            rows.append([entry.name, " ".join(parts)])
-    elif kind == "audits":
-        columns = ["name", "question", "options"]
-        for entry in audits.values():
-            parts = [entry.facts["question"], entry.summary]
-            parts += [f"Needs {entry.facts['needs']}."] if entry.facts["needs"] else []
-            rows.append([entry.name, " ".join(parts), _options(entry)])
-    elif kind == "recipes":
-        rows = [[entry.name, " ".join((entry.function.__doc__ or "").split())] for entry in recipes.values()]
-    elif kind == "claims":
-        columns = ["name", "what it says", "published"]
-        for claim in claims_named(tuple(papers_with_claims())):
-            rows.append([claim.name, f"{claim.says} ({claim.paper}, {claim.place})", claim.published])
-    else:
-        rows = [[name, summary(path.read_text(encoding="utf-8"))] for name, path in shipped_studies().items()]
-    return [_table(kind, columns, rows)]
+        facts = [(e, f"{e.summary} {str(e.facts.get('images', '')).capitalize()}.".strip()) for e in tasks.values()]
+        return [_table(kind, "name, what it is", [(e.name, f"{text}{_option_names(e)}") for e, text in facts])]
+    if kind == "audits":
+        rows = [(e.name, f"{e.facts['question']} {e.summary}{_needs(e)}", _options(e)) for e in audits.values()]
+        return [_table(kind, "name, question, options", rows)]
+    if kind == "recipes":
+        docs = {entry.name: " ".join((entry.function.__doc__ or "").split()) for entry in recipes.values()}
+        return [_table(kind, "name, what it is", docs.items())]
+    if kind == "claims":
+        claims = claims_named(tuple(papers_with_claims()))
+        rows = [(claim.name, f"{claim.says} ({claim.paper}, {claim.place})", claim.published) for claim in claims]
+        return [_table(kind, "name, what it says, published", rows)]
+    texts = {name: summary(path.read_text(encoding="utf-8")) for name, path in shipped_studies().items()}
+    return [_table(kind, "name, what it is", texts.items())]
 
 
-def _metrics(title: str, entries: list[Entry]) -> Table:
-    rows = []
-    for entry in entries:
-        facts, parts = entry.facts, [entry.summary]
-        if facts["kind"] == "maps":
-            parts.append(f"From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}.")
-            parts += [f"Needs {facts['needs']}."] if facts["needs"] else []
-        parts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
-        better = "higher" if facts["higher_is_better"] else "lower"
-        rows.append([entry.name, better, facts["true_to"], _known_order(entry.name), " ".join(parts)])
-    return _table(title, ["name", "better", "true to", "τ (order, top)", "what it is"], rows)
+def _table(title: str, columns: str, rows: Any) -> Table:
+    return {"title": title, "columns": columns.split(", "), "rows": [list(row) for row in rows]}
 
 
-def _table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
-    return {"title": title, "columns": columns, "rows": rows}
+def _entries(title: str, entries: Sequence[Entry]) -> Table:
+    return _table(title, "name, options, what it is", [(e.name, _options(e), e.summary) for e in entries])
 
 
-def _entries(title: str, entries: list[Entry]) -> Table:
-    rows = [[entry.name, _options(entry), entry.summary] for entry in entries]
-    return _table(title, ["name", "options", "what it is"], rows)
+def _metric(entry: Entry) -> tuple[str, str, str, str]:
+    """Its name, direction, agreement with known orders (with a mark where it is trusted), and what it is."""
+    facts, card = entry.facts, card_of(entry.name)
+    text = f"{entry.summary} True to the {facts['true_to']}." if facts["true_to"] else entry.summary
+    if facts["kind"] == "maps":
+        text += f" From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}.{_needs(entry)}"
+    known = "–"
+    if card is not None:
+        known = f"{card.tau('order').value:.2f}; {card.tau('top').value:.2f}{' ✓' * card.trusted}".replace("-", "−")
+    return entry.name, "higher" if facts["higher_is_better"] else "lower", known, text + _option_names(entry)
+
+
+def _needs(entry: Entry) -> str:
+    return f" Needs {entry.facts['needs']}." if entry.facts["needs"] else ""
+
+
+def _option_names(entry: Entry) -> str:
+    return f" Options: {', '.join(entry.options)}." if entry.options else ""
 
 
 def _options(entry: Entry) -> str:
@@ -120,17 +120,11 @@ def _options(entry: Entry) -> str:
     return ", ".join(parts)
 
 
-def _known_order(metric: str) -> str:
-    """τ with the known order of methods, over the whole order and at the top, with a mark where it is trusted."""
-    card = card_of(metric)
-    if card is None:
-        return "–"
-    return f"{card.tau('order').value:.2f}, {card.tau('top').value:.2f}{' ✓' * card.trusted}".replace("-", "−")
-
-
 def listings_text() -> str:
     """The content of the file that comes with the package: a row a line, so that changes are read easily."""
-    return json.dumps({kind.value: tables_of(kind.value) for kind in LISTED}, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps({kind: tables_of(kind) for kind in LISTED}, indent=1, ensure_ascii=False)
+    row = r'\[\n +("[^\n]*"(?:,\n +"[^\n]*")*)\n +\]'
+    return re.sub(row, lambda found: "[" + re.sub(r"\n +", " ", found[1]) + "]", text) + "\n"
 
 
 if __name__ == "__main__":

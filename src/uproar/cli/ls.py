@@ -12,25 +12,6 @@ from uproar.cli.options import Plugins, argument, listing, load_plugins
 from uproar.cli.screen import add_to_json, print_next, print_table
 from uproar.data.locations import CATALOGUE, find
 
-
-class Kind(StrEnum):
-    """What can be listed."""
-
-    estimators = "estimators"
-    tasks = "tasks"
-    models = "models"
-    fills = "fills"
-    metrics = "metrics"
-    audits = "audits"
-    recipes = "recipes"
-    claims = "claims"
-    papers = "papers"
-    studies = "studies"
-    versions = "versions"
-
-
-LISTED = tuple(kind for kind in Kind if kind is not Kind.versions)
-"""What has names."""
 NEXT = {
     "estimators": "uproar explain --estimators grad,ig shows maps; uproar check 'sg(grad)' checks one",
     "tasks": "uproar data get NAME downloads one; hf:NAME is any set of Hugging Face datasets",
@@ -43,47 +24,46 @@ NEXT = {
     "papers": "uproar run NAME --figure N (or --table N) runs what a figure needs, in minutes, and draws it",
     "studies": "uproar run NAME runs one; uproar run NAME --dry-run says how long it takes",
 }
-"""What can be done with the names of a list."""
+"""What can be listed, and what can be done with the names."""
+LISTED = tuple(NEXT)
+Kind = StrEnum("Kind", [*LISTED, "versions"])  # type: ignore[misc]  # typer offers these words
 
 
 def ls(
     kind: Annotated[Kind | None, argument("KIND", f"What to list: {', '.join(Kind)}")] = None, plugin: Plugins = None
 ) -> int:
     """List what there is, with options and defaults; versions, devices, data sets."""
-    if kind is Kind.versions:
+    if kind == "versions":
         return list_versions()
     if kind is None:
-        counts, shown = [], []
-        for each in LISTED:
-            names = [row[0] for table in tables(each, plugin) for row in table["rows"]]
-            counts.append({"kind": each.value, "number": len(names)})
-            shown.append((each.value, str(len(names)), ", ".join(names[:4])))
-        print_table("uproar ls KIND", ("kind", ">number", "for example"), shown)
-        add_to_json(kinds=counts)
+        names = {each: [row[0] for table in tables(each, plugin) for row in table["rows"]] for each in LISTED}
+        counts = [(each, str(len(known)), ", ".join(known[:4])) for each, known in names.items()]
+        print_table("uproar ls KIND", ("kind", ">number", "for example"), counts)
+        add_to_json(kinds=[{"kind": each, "number": len(known)} for each, known in names.items()])
         print_next("uproar ls estimators; uproar ls versions says what this machine has")
         return 0
     entries: list[dict[str, str]] = []
     for table in tables(kind, plugin):
         columns, rows = table["columns"], table["rows"]
-        if kind is Kind.tasks:
+        if kind == "tasks":
             columns = [columns[0], "where", *columns[1:]]
             rows = [[name, place_of(name), *rest] for name, *rest in rows]
         keys = [column.replace(" ", "_") for column in columns]
         entries += [{"group": table["title"], **dict(zip(keys, row, strict=True))} for row in rows]
         print_table(table["title"], [f"={columns[0]}", *columns[1:]], rows)
-    add_to_json(**{kind.value: entries})
-    print_next(NEXT[kind.value])
+    add_to_json(**{str(kind): entries})
+    print_next(NEXT[kind])
     return 0
 
 
-def tables(kind: Kind, plugins: list[str] | None) -> list[dict[str, Any]]:
+def tables(kind: str, plugins: list[str] | None) -> list[dict[str, Any]]:
     """The tables of a kind: from the file in the package, or from the registries if a plug-in adds to them."""
     if not plugins and not any(group.startswith("uproar.") for group in metadata.entry_points().groups):
-        return listing(kind.value)
+        return listing(kind)
     from uproar.cli.listings import tables_of  # torch loads slowly
 
     load_plugins(plugins)
-    return tables_of(kind.value)
+    return tables_of(kind)
 
 
 def place_of(task: str) -> str:
