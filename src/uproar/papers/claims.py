@@ -13,7 +13,6 @@ is that of the others, "in part".
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,15 +50,8 @@ class Claim:
 
     def judge(self, evidence: ClaimEvidence) -> Judgement:
         """What became of it on one task and model."""
-        about: dict[str, Any] = {
-            "claim": self.name,
-            "paper": self.paper,
-            "place": self.place,
-            "says": self.says,
-            "published": self.published,
-            "task": evidence.task,
-            "model": evidence.model,
-        }
+        about: dict[str, Any] = {name: getattr(self, name) for name in ("paper", "place", "says", "published")}
+        about |= {"claim": self.name, "task": evidence.task, "model": evidence.model}
         try:
             decision = _decide(evidence, self.fields)
         except NotApplicable as error:
@@ -112,18 +104,11 @@ def _decide(evidence: ClaimEvidence, fields: Mapping[str, Any]) -> Decision:
     """The outcome of a claim that is given as data: its measure's numbers together."""
     rest = {key: value for key, value in fields.items() if key not in ("measure", "holds", "above", "below", "numbers")}
     claimed = {key: fields[key] for key in ("above", "below") if key in fields}
-    parts = [
-        _beside(part, fields.get("numbers", {})) for part in MEASURES[fields["measure"]](evidence, claimed, **rest)
-    ]
+    parts = MEASURES[fields["measure"]](evidence, claimed, **rest)
+    for name, value in reversed(fields.get("numbers", {}).items()):  # the paper's, by what occurs in what is measured
+        parts = [replace(p, paper=value) if isinstance(p, Measure) and name in p.what else p for p in parts]
     together = most if fields.get("holds") == "most" else every
     return together(*parts, evidence=fields.get("audit", ""))
-
-
-def _beside(part: Measure | Missing, numbers: Mapping[str, float]) -> Measure | Missing:
-    """A number of a claim with the one that the paper prints for it: that whose name occurs in what is measured."""
-    if isinstance(part, Missing):
-        return part
-    return replace(part, paper=next((value for name, value in numbers.items() if name in part.what), math.nan))
 
 
 def paper_of(claim: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from uproar.audits.values import ALL, DISTANCES
 from uproar.errors import NotApplicable
 from uproar.metrics.soundness import TENTHS
 from uproar.papers.claims import if_applicable
-from uproar.papers.evidence import ClaimEvidence
 from uproar.papers.li2024.synthetic import LEVELS, READ_AT, trials
 from uproar.papers.measures import kind_of_marks
 from uproar.report.figures import HUES, Chart, Figure, PictureRow, Pictures, Series, Style, Tile, styles
@@ -67,22 +65,14 @@ def _values(source: FigureSource, kind: str, names: Mapping[str, str]) -> dict[s
     """The metric's numbers by the paper's names; those the study has."""
     metric, options, _ = BENCHMARKS.get(kind, (kind, {}, ""))
     metric = source.evidence.metric(metric, **options)
-    values = {label: _value(source.evidence, metric, name) for name, label in names.items()}
-    return {label: value for label, value in values.items() if known(value)}
+    scores = source.view.metric_scores
+    rows = pd.DataFrame(columns=["metric", "method", "value"]) if scores is None else scores.table
+    values = dict(rows[rows["metric"] == metric][["method", "value"]].to_numpy())
+    here = {names[name]: values.get(source.label(name)) for name in source.evidence.available(names)}
+    return {label: float(value) for label, value in here.items() if value is not None and known(value)}
 
 
-def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
-    """A metric's number for an estimator, whatever its options; NaN where there is none."""
-    scores = evidence.results.metric_scores.get((evidence.task, evidence.model))
-    if scores is None or not evidence.available([name]):
-        return float("nan")
-    rows = scores.table[(scores.table["metric"] == metric) & (scores.table["method"] == evidence.estimator(name))]
-    return float(rows["value"].iloc[0]) if len(rows) else float("nan")
-
-
-def _numbers(
-    source: FigureSource, kinds: Sequence[str] | Mapping[str, Any], names: Mapping[str, str]
-) -> ComparisonTable:
+def _numbers(source: FigureSource, kinds: Iterable[str], names: Mapping[str, str]) -> ComparisonTable:
     rows = []
     for kind in kinds:
         values = _values(source, kind, names)
