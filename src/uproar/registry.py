@@ -176,6 +176,11 @@ class Registry:
         self._by_module.setdefault(module, {})[name] = entry
         return entry
 
+    def remove(self, name: str) -> None:
+        """Take back a declaration."""
+        del self._entries[name]
+        self.revision += 1
+
     def redeclare(self, module: str) -> list[Entry]:
         """What a module declares, in force again if another text of it has replaced it since."""
         declared = self._by_module.get(module, {})

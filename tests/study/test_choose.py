@@ -119,11 +119,14 @@ def test_a_network_that_is_not_ours_gets_the_same_answer(images, kind):
     assert next(net.parameters()).dtype == (torch.float64 if kind == "double" else torch.float32)
 
 
-def test_training_images_add_fine_tuned_metrics_and_those_that_are_trusted_decide(images):
+@pytest.mark.parametrize("labelled", [True, False])
+def test_training_images_add_evaluators_and_those_without_labels_one_of_the_answers(images, labelled):
     x, y = images
-    answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)"], train=x, train_labels=y)
-    assert {metric.kind for metric in answer.metrics} == {"fine-tuned", "filled"}
-    assert {metric.kind for metric in answer.choice.deciding} == {"filled"}
+    labels = y if labelled else None
+    answer = uproar.choose(PatchNetwork(), x[:60], methods=["sq(grad)"], train=x, train_labels=labels, budget=None)
+    evaluators = {metric.name for metric in answer.metrics if "evaluator" in (metric.kind or "")}
+    assert evaluators == ({"evaluator", "evaluator:model"} if labelled else {"evaluator:model"})
+    assert answer.recommended == ("sq(grad)",), answer.sentence
 
 
 def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_path):
@@ -220,12 +223,12 @@ def chosen_within(seconds, images, tmp_path, clock, methods=("quick", "middling"
 @pytest.mark.parametrize("budget", [30.0, 120.0, 600.0])
 @pytest.mark.parametrize("load", [1.0, 2.0])
 def test_a_budget_is_kept_and_only_what_does_not_fit_into_it_is_left_out(images, tmp_path, slow, budget, load):
-    """16 images take 15 s for the first method with five baselines, 5 s more for the second, 66 s for the third."""
+    """Maps of a first round may take half of the time; those of `endless` take 64 s."""
     slow.load = load
     chooser, scores = chosen_within(budget, images, tmp_path, slow)
     assert chooser.spent <= 1.1 * budget
     assert "quick" in scores.maps
-    assert ("endless" in scores.left_out) == (budget < 120 * load)
+    assert ("endless" in scores.left_out) == (budget < 150 * load)
     if "endless" in scores.left_out:
         assert "s per image are too many for what was left of" in scores.left_out["endless"]
 
@@ -244,17 +247,10 @@ def test_the_whole_budget_is_used_and_a_round_that_does_not_fit_is_cut(images, t
     assert not scores.left_out and 180 < chooser.spent < 330
 
 
-def test_a_budget_that_is_too_short_says_how_long_it_takes_at_least(images, tmp_path, slow):
-    with pytest.raises(
-        BadInput, match=r"Nothing can be said within 3 s: 8 images take about \d+ s here: give a budget"
-    ):
-        chosen_within(3.0, images, tmp_path, slow, ["quick"])
-
-
-def test_an_answer_that_comes_late_is_better_than_none(images, tmp_path, slow):
-    chooser, scores = chosen_within(9.0, images, tmp_path, slow, ["quick"])
-    assert scores.answer.metrics[0].images == 8
-    assert any(text.startswith("The budget of 9 s was too short (8 images take") for text in scores.notices)
+@pytest.mark.parametrize("budget", [3.0, 9.0])
+def test_an_answer_that_comes_late_is_better_than_none(images, tmp_path, slow, budget):
+    chooser, scores = chosen_within(budget, images, tmp_path, slow)
+    assert scores.answer.metrics[0].images == 8 and [*chooser.left_out] == ["middling", "endless"]
 
 
 def test_methods_that_there_is_no_time_to_check_are_named(images, tmp_path, slow):
@@ -270,12 +266,9 @@ def test_methods_that_there_is_no_time_to_check_are_named(images, tmp_path, slow
     assert said.removesuffix(".").split(": ")[1] in methods, "one was begun, the other not"
 
 
-def test_training_images_without_labels_give_the_colour_and_labels_without_images_are_refused(images):
-    x, y = images
-    answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)"], train=x)
-    assert {metric.kind for metric in answer.metrics} == {"filled"}
+def test_labels_without_training_images_are_refused(images):
     with pytest.raises(BadInput, match="train_labels are the labels of train"):
-        uproar.choose(PatchNetwork(), x, y, train_labels=y)
+        uproar.choose(PatchNetwork(), *images, train_labels=images[1])
 
 
 def test_loaders_of_normalised_images_functions_maps_and_captum_are_taken_together(images):
@@ -305,7 +298,7 @@ def test_an_answer_is_drawn_saved_and_shown_in_a_notebook(images, tmp_path):
     assert str(answer) == "\n".join(answer.lines) and 1 <= len(answer.lines) <= 4
     assert answer.save(tmp_path).is_file()
     assert [text.get_text() for text in answer.plot().get_yticklabels()]
-    assert {line.get_label() for line in answer.plot_curves("deletion").lines} >= {"sq(grad)", "baselines"}
+    assert {line.get_label() for line in answer.plot_curves("insertion").lines} >= {"sq(grad)", "baselines"}
     html = answer._repr_html_()
     assert "data:image/png" in html and "<table" in html
 

@@ -132,11 +132,10 @@ def explained(
     from uproar.models.output_kind import assuming_output, logits_of
     from uproar.report.mapsheet import MapSheet  # plots load slowly
     from uproar.results.quality import predictions_of, quality_of
-    from uproar.study.subjects import pieces_of, stored_maps
+    from uproar.study.subjects import stored_maps
     from uproar.training import predict
 
-    pieces = pieces_of(subject, chains, store)
-    maps = stored_maps(subject, chains, store, watch.explaining(pieces, len(subject.x)), pieces)
+    maps = stored_maps(subject, chains, store, watch.explaining(len(subject.x)))
     watch.say("drawing the maps")
     kind, labels = subject.output, images.labels
     outputs = logits_of(predict(subject.model, subject.x), kind).float().cpu().numpy()

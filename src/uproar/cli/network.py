@@ -74,7 +74,15 @@ class Network:
         if target not in (None, "predicted", "label") and not target.isdigit():
             raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
 
-    def read(self, limit: int, store: Store, watch: Watch, train: str | None = None, mixed: bool = False) -> ImageSet:
+    def read(
+        self,
+        limit: int,
+        store: Store,
+        watch: Watch,
+        train: str | None = None,
+        mixed: bool = False,
+        train_labels: bool = True,
+    ) -> ImageSet:
         """The user's own images, `mixed` at random if wanted, or without any those of the task; notes are printed."""
         from uproar.study.subjects import images_of_files, images_of_task
 
@@ -89,6 +97,7 @@ class Network:
             lot = self.seed if mixed else None
             table = self.labels if self.labels is not None and self.labels.endswith(".csv") else None
             own: dict[str, Any] = {"train": train, "mixed": lot, "normalise": self.normalise, "table": table}
+            own["train_labels"] = train_labels
             chosen = images_of_files(self.images, *network, self.classes_given(), limit, self.size, **own)
         if self.labels is not None and not self.labels.endswith(".csv"):
             chosen = replace(chosen, labels=read_labels(self.labels, chosen), folders=())

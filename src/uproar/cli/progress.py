@@ -22,12 +22,12 @@ from rich.table import Table
 from rich.text import Text
 
 from uproar.cli.screen import errors, without_controls
-from uproar.wording import Pace, duration
+from uproar.wording import duration
 
 if TYPE_CHECKING:
+    from uproar.estimators import Chain
     from uproar.study.progress import Progress as State
     from uproar.study.subjects import Listener as MapListener
-    from uproar.study.subjects import Piece
 
 FIRST, EVERY = 2.0, 10.0
 """Seconds until the first line where there is no terminal, and between lines."""
@@ -71,12 +71,12 @@ class Watch:
         self.counted = f"{done:,.0f}/{total:,.0f} {unit}" if total else f"{done:,.0f} {unit}"
         self.share = done / total if total else 0.0
 
-    def counting(self, unit: str, doing: str = "", size: float = 1) -> Callable[[int, int], None]:
+    def counting(self, unit: str, doing: str = "", size: float = 1) -> Callable[[float, float], None]:
         """A listener for `(done, total)` of a loop whose rounds take alike; `size` of them are one unit."""
         self.say(doing)
-        first, began = -1, 0.0
+        first, began = -1.0, 0.0
 
-        def listen(done: int, total: int) -> None:
+        def listen(done: float, total: float) -> None:
             nonlocal first, began
             if first < 0:  # what is there at the first call was not done now
                 first, began = done, time.perf_counter()
@@ -86,18 +86,13 @@ class Watch:
 
         return listen
 
-    def explaining(self, pieces: Sequence[Piece], images: int) -> MapListener:
-        """A listener for pieces of maps, which come in this order: images that have all of them."""
-        self.say("explaining")
-        pace, following = Pace(), iter([*pieces[1:], None])
-        pace.expect((piece.group, piece.work) for piece in pieces if piece.passes)
+    def explaining(self, images: int) -> MapListener:
+        """A listener for maps of images: how many have been explained, and by which methods the next ones are."""
+        count = self.counting("images", "explaining")
 
-        def listen(piece: Piece, seconds: float, done: int) -> None:
-            if piece.passes and not piece.there:
-                pace.spent(piece.group, piece.work, seconds)
-            now = next(following)
-            names = "" if now is None else f" by {', '.join(chain.name for chain in now.group)}"
-            self.count(done, images, "images", lambda: pace.left, f"explaining{names}")
+        def listen(done: float, chains: Sequence[Chain]) -> None:
+            count(done, images)
+            self.doing = f"explaining by {', '.join(chain.name for chain in chains)}"
 
         return listen
 

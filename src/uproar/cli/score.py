@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.network import Network, compile_imputer, cut_maps, read_maps
 from uproar.cli.options import Limit, ScoredTarget, advanced, check_folder, load_plugins, names, option
-from uproar.cli.progress import Watch, watched
+from uproar.cli.progress import watched
 from uproar.cli.results import add_scores_to_json, print_answers, print_metric_tables
 from uproar.cli.screen import command, note, output, print_file, print_next, some
 from uproar.errors import BadInput
@@ -85,7 +85,7 @@ def print_scores(scores: Scores, page: Path, notices: Sequence[str], tables: boo
 def choose(
     network: Network,
     methods: Annotated[list[str] | None, names("estimators", "Methods (uproar ls estimators)", default="usual")] = None,
-    train: Annotated[str | None, option("PATH", "Training images in class folders: more metrics")] = None,
+    train: Annotated[str | None, option("PATH", "Training images, labelled or not: evaluators")] = None,
     limit: Limit = 500,
     budget: Annotated[str, option("TIME", "Answer within about 90s, 10m, 1h", default="2m")] = "2m",
     out: Annotated[Path | None, out_option("choose")] = None,
@@ -100,8 +100,8 @@ def choose(
     seconds = seconds_of(budget)
     from uproar.estimators import read_chain  # torch loads slowly
     from uproar.store import Store
-    from uproar.study.choose import METHODS, Chooser
-    from uproar.study.subjects import fine_tuner_of
+    from uproar.study.choose import METHODS, METRICS, Chooser, evaluated
+    from uproar.study.evaluations import with_evaluators
 
     load_plugins(network.plugin)
     place = (out or usual) / "store"
@@ -110,24 +110,28 @@ def choose(
         read_chain(re.sub(r"(, *)?\b\w+=all\b", "", name))  # a wrong name is refused before anything is computed
     on_task = network.images is None
     with watched("reading the images") as watch, keeping(f"Finished maps are in {place}; {AGAIN}"):
-        images = network.read(limit, store, watch, train, mixed=True)
+        images = network.read(limit, store, watch, train, mixed=True, train_labels=False)
         subject, how = network.scored_subject(images, target, watch)
-        tuner = None if on_task else fine_tuner_of(subject, images, network.seed, store)
+        compile_imputer("mean", METRICS, watch)
 
         def show(answer: Answer, done: int) -> None:
             if done < len(images.x):
                 note(f"So far ({done} of {len(images.x)} images): {answer.lines[0]}")
 
-        share = seconds * (0.5 if on_task else 1.0)  # evaluators have the other half
-        how |= {"fine_tuner": tuner, "titles": images.titles, "budget": share, "tell": watch.say, "began": began}
+        trains = on_task or train is not None
+        share = seconds / 2 if trains else seconds  # evaluators have the other half
+        how |= {"titles": images.titles, "budget": share, "tell": watch.say, "began": began}
         chooser = Chooser(subject, chosen, store, show=show, **how)
         scores = chooser.scores()
-        if on_task or train is not None:
-            size = subject.x.shape[-1]
-            task = network.task if train is None else f'folder(root="{train}", size={size})'
-            square = train is None or (Path(train).is_dir() and subject.x.shape[-2] == size)
-            left = seconds - chooser.spent
-            scores = with_evaluators(scores, task if square else None, network, str(place), left, watch)
+        if trains:
+            watch.note("training evaluators")
+            named: dict[str, Any] = {"tasks": network.task, "models": network.model, "weights": network.weights}
+            what = [*chooser.explained], network.seed, str(place), seconds - chooser.spent
+            if on_task:
+                named |= {"plugins": tuple(network.plugin or ())}
+                scores = with_evaluators(scores, named, *what, None, watch.of_study)
+            else:
+                scores = evaluated(scores, subject, *what, listen=watch.of_study)
         watch.say("drawing the report")
         page = write_page(scores, folder, network.seed)
     print_scores(scores, page, store.faults.take_notices(), tables=False)
@@ -136,25 +140,6 @@ def choose(
     again = [*network.words(), *([] if target is None else ["--target", target])]
     print_next(f"open {page}", f"{command('explain', *again, '--estimators', best[0])} shows its maps" if best else "")
     return 0
-
-
-def with_evaluators(
-    scores: Scores, task: str | None, network: Network, store: str, left: float, watch: Watch
-) -> Scores:
-    """The scores with those of evaluators for the same methods, where there is time and a task to train them on."""
-    from uproar.study.evaluations import evaluations_of
-
-    evaluations: Any = {}
-    if task is None:
-        why = "No evaluator was trained: it needs square pictures in a folder per class."
-    elif left <= 0:
-        why = "No evaluator was trained: the time was over. The same command with a larger `--budget` trains them."
-    else:
-        watch.note("training evaluators")
-        methods = list(dict.fromkeys(scores.table["method"]))
-        named = (task, network.model, network.weights, methods, network.plugin or (), network.seed)
-        evaluations, why = evaluations_of(*named, store, left, watch.of_study)
-    return replace(scores, evaluations=evaluations, notices=(*scores.notices, *([why] if why else [])))
 
 
 def score(
@@ -194,20 +179,18 @@ def score(
         raise BadInput(f"There are maps called {min(twice)!r} and an estimator of that name: rename the maps.")
     wanted = dict.fromkeys([*(name for name in BASELINES if name not in given), *methods])
     chains = require_maps([read_chain(name) for name in wanted])
-    from uproar.study.subjects import fine_tuner_of, pieces_of, stored_maps, subject_scores, with_applicable
+    from uproar.study.subjects import fine_tuner_of, stored_maps, subject_scores, with_applicable
 
     with watched("reading the images") as watch, keeping(f"Finished maps are in {place}; {AGAIN}"):
         images = network.read(limit, store, watch, train)
         ready = cut_maps(given, images.x)
         subject, how = network.scored_subject(images, target, watch)
         epochs = watch.counting("epochs", f"fine-tuning {network.model}")
-        how["fine_tuner"] = fine_tuner_of(subject, images, network.seed, store, epochs) if fine_tuned else None
+        how["fine_tuner"] = fine_tuner_of(subject, network.seed, store, epochs) if fine_tuned else None
         compile_imputer("mean", asked, watch)
 
         def scored(applicable: list[Chain]) -> Scores:
-            pieces = pieces_of(subject, applicable, store)
-            listen = watch.explaining(pieces, len(images.x))
-            every = {**ready, **stored_maps(subject, applicable, store, listen, pieces)}
+            every = {**ready, **stored_maps(subject, applicable, store, watch.explaining(len(images.x)))}
             count, done = watch.counting("scores", "scoring"), 0
 
             def listen_to_scores(method: str, more: int, whole: int, seconds: float) -> None:

@@ -397,8 +397,8 @@ WAYS = "a folder with one folder of pictures per class, or an array file with 'i
 """How training images are given."""
 
 
-def read_training_images(path: str | Path, shape: tuple[int, int, int]) -> Split:
-    """Training images of shape (c, h, w) with their labels.
+def read_training_images(path: str | Path, shape: tuple[int, int, int], labelled: bool = True) -> Split:
+    """Training images of shape (c, h, w) with their labels; where these are not needed and not there, all are 0.
 
     Classes are numbered by the names of their folders in rising order, as the outputs of the network are. Pictures are
     scaled and cut to the shape, and decoded when they are read.
@@ -406,7 +406,7 @@ def read_training_images(path: str | Path, shape: tuple[int, int, int]) -> Split
     place = user_path(path)
     if place.is_dir():
         classes, (_, height, width) = class_folders(place), shape
-        if len(classes) < 2:
+        if labelled and len(classes) < 2:
             raise BadInput(f"{place} has {len(classes)} class folders: give {WAYS}.")
         if height != width:
             raise BadInput(
@@ -414,14 +414,14 @@ def read_training_images(path: str | Path, shape: tuple[int, int, int]) -> Split
                 "an array file with 'images' and 'labels'."
             )
         files = FileList(place)
-        for number, name in enumerate(classes):
+        for number, name in enumerate(classes if len(classes) > 1 else ["."]):
             files.add_folder(name, number)
         split = files.split("train", CentreCrop(height))
     elif place.suffix in KINDS:
         x, _, labels = read_images(place)
-        if labels is None:
+        if labelled and labels is None:
             raise BadInput(f"{path} holds no 'labels': give {WAYS}.")
-        split = Split("train", x, labels)
+        split = Split("train", x, torch.zeros(len(x), dtype=torch.long) if labels is None else labels)
     else:
         fault = "is neither a folder nor an array file" if place.exists() else "is not there"
         raise BadInput(f"{path}, for the training images, {fault}: give {WAYS}.")

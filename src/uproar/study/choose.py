@@ -1,19 +1,17 @@
 """Choosing a method for a network that people have: explain, score by what is valid for the images, recommend.
 
     answer = uproar.choose(model, images)                 # .sentence, .table, .recommended
-    answer = uproar.choose(model, images, labels, train=train, train_labels=train_labels, budget="10m")
+    answer = uproar.choose(model, images, train=train, budget="10m")      # evaluators, too; labels are not needed
 
-Without training images the metrics are `insertion` and `deletion`, which together order methods best on the board
-(docs/board.md). A network that does not bear that random pixels get the mean colour (`in_domain_share`) is asked by
-`road` and `road_lerf`, which fill pixels from their neighbours, and only as far as the network bears that. With
-labelled training images fine-tuned copies of the network take part (F-Fidelity, IDSDS). Two checks flag methods: maps
-that stay the same for a network with fresh weights, and maps that noise nobody sees changes.
+Metrics are those that the board trusts without training images, as it has them (docs/board.md). Methods explain a few
+images first, cheap ones before expensive ones; one for which the first round would not fit into the budget is left out.
+Then images come in rounds of 16, 64, 256 and all of them, until the answer stays the same, or the next round would not
+fit at the pace of the last one. Two checks flag methods: maps that stay the same for a network with fresh weights, and
+maps that noise nobody sees changes.
 
-The images come in rounds of 64, 256 and all of them, until the answer stays the same, or the next round would not fit
-into the budget at the pace of the last one. Several analyses err more often than one: each planned one spends an equal
-share of the error rate, so that all together err no more often than one, whenever they stop: the adjusted p of a pair
-is that of Holm's method times the number of planned analyses, and decides at 5 %. A method that fails is left out with
-its reason; no other notices.
+Several analyses err more often than one: each planned one spends an equal share of the error rate, so that all together
+err no more often than one, whenever they stop: the adjusted p of a pair is that of Holm's method times the number of
+planned analyses, and decides at 5 %. A method that fails is left out with its reason; no other notices.
 """
 
 from __future__ import annotations
@@ -39,23 +37,23 @@ from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, estimators, families, read_chain, require_maps
 from uproar.estimators.layers import layer_candidates
 from uproar.expression import Call, parse
-from uproar.metrics.registry import CHECKS, fine_tuning_of
+from uproar.metrics.registry import CHECKS
 from uproar.models.given import read_given, taking_pixels
 from uproar.models.output_kind import Output, assuming_output, predicted_target, recognise_output, sum_tolerance
 from uproar.registry import option_types
 from uproar.results.answer import Answer
 from uproar.results.difference import Difference
 from uproar.results.difference import compare as compare_runs
-from uproar.results.evidence import IN_DOMAIN, in_domain_share
 from uproar.results.plots import plot_scores
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 from uproar.scoring import checked_maps
 from uproar.seeds import Draws
 from uproar.statistics.comparisons import decide
-from uproar.statistics.design import ALPHA, BASELINE, BASELINES
+from uproar.statistics.design import ALPHA, BASELINES
 from uproar.statistics.intervals import Measurements, required_sample_size
 from uproar.store import Store
+from uproar.study.evaluations import as_study, with_evaluators
 from uproar.study.progress import NotebookLine
 from uproar.study.spec import METHODS
 from uproar.study.subjects import Subject, stored_maps, subject_scores
@@ -63,29 +61,19 @@ from uproar.tensors import check_like, check_model, classes_of, colour_of, in_si
 from uproar.training import predict
 from uproar.wording import duration, seconds_of
 
+METRICS = ("insertion(steps=8)", "road(by=probability, fractions=[0, 0.25, 0.5])")
+"""The metrics that need no training images: of those on the board, with these settings, the two that together put most
+methods and baselines in the right order on real pictures."""
+PICKED_BY = METRICS[0]
+"""The metric by which the best of many variants is picked."""
 FIRST, TIMES = 16, 4
 """Images of the first round, and how many times as many the next one has."""
 FEWEST = 8
-"""Images below which nothing is scored; so few only where a budget allows no more."""
+"""Images of the first round where there is no time for more."""
 TRIED = 4
 """Images on which methods and metrics are tried and timed."""
-CHECKED = 16
-"""Images of which the checks are made."""
 SHARE = 0.85
 """Of a budget, for the rounds: checks and the page take the rest."""
-REACH = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
-"""Shares of random pixels filled to see how many the network bears to lose."""
-REACHES = (0.1, 0.3, 0.5)
-"""Shares up to which pixels are filled: the largest that the network bears; the board has all three."""
-POINTS = 3
-"""Points of a curve, of which the first is the image as it is. More images separate methods sooner than more
-points: on 100 pictures t values of ROAD with 3 points are 10 % below those with 17, for an eighth of the time."""
-PICKED_BY = "road_gap(by=probability, fractions=[0, 0.15, 0.3])"
-"""The metric by which the best of many variants is picked."""
-FILLED = ("insertion(steps=16)", "deletion(steps=16)")
-"""The metrics that need no training: those that together order methods best on the board."""
-FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
-"""Metrics for which a copy of the network is fine-tuned."""
 
 Tell = Callable[[str, float], None]
 """Says what is being done, and how many seconds are left at most (NaN: nobody knows)."""
@@ -101,8 +89,6 @@ class Chooser:
     labelled: bool = True
     seed: int = 0
     output: Any = "auto"
-    fine_tuner: Any = None
-    """Makes fine-tuned copies of the network, where there are training images."""
     titles: Sequence[str] = ()
     budget: float | None = None
     """Seconds."""
@@ -120,7 +106,7 @@ class Chooser:
     """By method: the maps of the first images."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By method: seconds per image, those of its whole family where it shares passes."""
-    judging: float = 0.0
+    scoring: float = 0.0
     """Seconds of scoring one map."""
 
     def __post_init__(self) -> None:
@@ -139,23 +125,20 @@ class Chooser:
     def scores(self) -> Scores:
         """The scores of as many images as make the answer stable, or as there is time for."""
         self._pick_variants()
-        images = len(self.subject.x)
-        chains = self._baselines(min(FIRST, images))
-        metrics = self._metrics()
-        self.judging = self._seconds_of_judging(chains, metrics)
-        chains += self._methods(chains, min(FIRST, images))
-        n, done, before = self._first_round(chains), 0, None
-        counts = interim_image_counts(images, n)
-        for number, planned in enumerate(counts):
-            n = planned if number == 0 else self._images_in_time(chains, done, planned)
-            if n < min(planned, 1.5 * done):
+        images, done, before = len(self.subject.x), 0, None
+        chains = self._methods(self._baselines())
+        counts = interim_image_counts(images, FIRST)
+        for planned in counts:
+            n = min(planned, done + self._images_in_time(chains, done))
+            if done and n < min(planned, 1.5 * done):
                 more = "a larger budget continues from here"
                 self.notices.append(f"Stopped after {done} of {images} images: the time was over ({more}).")
                 break
-            result, done = self._round(n, chains, metrics, len(counts)), n
-            stable = before is not None and bool(before.recommended) and _same(before, result.answer)
+            done = max(n, min(FEWEST, images))
+            result = self._round(done, chains, len(counts))
+            self.show(result.answer, done)
+            stable = before is not None and {*before.recommended} == {*result.answer.recommended} != set()
             before = result.answer
-            self.show(before, done)
             if stable and done < images:
                 said = "with more of them the answer stayed the same"
                 self.notices.append(f"Stopped after {done} of {images} images: {said}.")
@@ -178,8 +161,9 @@ class Chooser:
             chains = require_maps([read_chain(name) for name in variants])
             if n == 0:
                 raise BadInput(f"{family} is picked on some images and scored on others: give at least four.")
-            scores = self._scored(few, stored_maps(few, chains, self.store), chains, [PICKED_BY])
-            best = str(scores.table.loc[scores.table["value"].idxmax(), "method"])
+            table = self._scored(few, stored_maps(few, chains, self.store), chains, [PICKED_BY]).table
+            sign = 1 if bool(table["higher_is_better"].iloc[0]) else -1
+            best = str(table.loc[(sign * table["value"]).idxmax(), "method"])
             found[family] = [best]
             self.notices.append(
                 f"`{best}` is the best of {len(variants)} for {family}, picked on {n} images; the other "
@@ -190,17 +174,25 @@ class Chooser:
         self.maps = {name: maps[n:] for name, maps in self.maps.items()}
         self.titles = self.titles[n:]
 
-    def _baselines(self, n: int) -> list[Chain]:
-        """The baselines that are no ready maps, with their maps of the first images."""
+    def _baselines(self) -> list[Chain]:
+        """The baselines that are no ready maps, with maps of some images, by which scoring is timed."""
         chains = require_maps([read_chain(name) for name in BASELINES if name not in self.maps])
         for chain in chains:
-            self._explain([chain], n)
-        return [chain for chain in chains if chain.name in self.explained]
+            self._explain([chain], TRIED)
+        chains = [chain for chain in chains if chain.name in self.explained]
+        self.tell("measuring how long scoring takes", self.left)
+        maps = {chain.name: self.explained[chain.name] for chain in chains} or dict(self.maps)
+        for n in (1, TRIED):  # kernels and imports take their time once
+            few, began = images_between(self.subject, 0, n), self.clock()
+            self._scored(few, maps, chains, METRICS)
+            self.scoring = (self.clock() - began) / (len(maps) * len(few.x))
+        return chains
 
-    def _methods(self, baselines: Sequence[Chain], n: int) -> list[Chain]:
-        """The methods that can explain this network here, cheap ones first, as many as a first round has time for.
+    def _methods(self, baselines: Sequence[Chain]) -> list[Chain]:
+        """The baselines and the methods that can explain this network, cheap ones first, as far as there is time.
 
-        Each explains a few images, by which it is timed; until then it costs as much as its passes say.
+        Each explains a few images, by which it is timed; until then it costs as much as its passes say. Maps of a first
+        round may take half of the time.
         """
         chains: list[Chain] = []
         for name in dict.fromkeys(name for name in self.methods if name not in (*BASELINES, *self.maps)):
@@ -208,30 +200,30 @@ class Chooser:
                 chains += require_maps([read_chain(name)])
             except CODE_ERRORS as error:
                 self.left_out[name] = _reason(error)
-        kept: list[Chain] = []
-        pass_seconds = 0.0
+        kept, pass_seconds, n = list(baselines), 0.0, min(FIRST, len(self.subject.x))
         for chain in sorted(chains, key=lambda chain: chain.passes):
-            expected = pass_seconds * chain.passes
-            if kept and n * (self._per_image([*baselines, *kept]) + expected + self.judging) > self.left:
-                self._leave_out(chain.name, expected)
-                continue
-            self.tell(f"trying {chain.name}", self.left)
-            for few in (1, TRIED):  # what is loaded and prepared once is none of the cost per image
-                self._explain([chain], few)
-            if chain.name in self.explained:
-                kept.append(chain)
+            self.seconds[chain.name] = pass_seconds * chain.passes
+            tried = len(kept) == len(baselines) and not self.maps  # one method at least
+            if tried or n * self._making([*kept, chain]) <= self.left / 2:
+                self.tell(f"trying {chain.name}", self.left)
+                for few in (1, TRIED):  # what is loaded and prepared once is none of the cost per image
+                    self._explain([chain], few)
+                if chain.name not in self.explained:
+                    continue
                 pass_seconds = self.seconds[chain.name] / chain.passes if chain.passes else pass_seconds
-        if not kept and not self.maps:
-            reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
-            raise BadInput(f"No method explains this network: {reasons or 'name some with --methods'}.")
+                if tried or n * self._making([*kept, chain]) <= self.left / 2:
+                    kept.append(chain)
+                    continue
+            self.explained.pop(chain.name, None)
+            seconds = f"{self.seconds[chain.name]:.2g} s per image"
+            self.left_out[chain.name] = f"{seconds} are too many for what was left of {duration(self.budget)}"
+        if len(kept) == len(baselines) and not self.maps:
+            raise BadInput(f"No method explains this network: {_listed(self.left_out) or 'name some with --methods'}.")
         return kept
-
-    def _leave_out(self, name: str, seconds: float) -> None:
-        self.explained.pop(name, None)
-        self.left_out[name] = f"{seconds:.2g} s per image are too many for what was left of {duration(self.budget)}"
 
     def _explain(self, group: Sequence[Chain], n: int) -> None:
         """The maps of the first images by methods that share passes, from where they end; those that fail go."""
+        n = min(n, len(self.subject.x))
         done = min(len(self.explained.get(chain.name, ())) for chain in group)
         if done >= n:
             return
@@ -251,91 +243,18 @@ class Chooser:
             self.seconds[name] = (self.clock() - began) / (n - done)
             self.explained[name] = torch.cat([self.explained[name][:done], more]) if done else more
 
-    def _per_image(self, chains: Sequence[Chain]) -> float:
-        """Seconds that an image takes: to be explained by all methods, and scored."""
-        making = sum(max(self.seconds[chain.name] for chain in group) for group in families(chains))
-        return making + self.judging * (len(chains) + len(self.maps))
+    def _making(self, chains: Sequence[Chain]) -> float:
+        """Seconds that all maps of an image take."""
+        return sum(max(self.seconds[chain.name] for chain in group) for group in families(chains))
 
-    def _metrics(self) -> list[str]:
-        """The metrics that decide: filled images as far as the network bears them, fine-tuned copies where it can."""
-        self.tell("measuring robustness to replaced pixels", self.left)
-        if self._reach(FILLED[1]) >= IN_DOMAIN:
-            return [*FILLED, *self._fine_tuned_metrics()]
-        reach = self._reach(f"road(by=probability, fractions=[{', '.join(map(str, REACH))}])")
-        if reach < IN_DOMAIN:
-            self.notices.append(
-                f"The network's accuracy is not kept when {100 * reach:.0f} % of the pixels are replaced at random: "
-                "what it predicts for changed images says little of any map."
-            )
-        last = max(level for level in REACHES if level <= max(reach, IN_DOMAIN))
-        return [*neighbour_metrics(last), *self._fine_tuned_metrics()]
-
-    def _reach(self, metric: str) -> float:
-        """The share of random pixels that the network bears to lose as a metric fills them."""
-        few, random = images_between(self.subject, 0, min(CHECKED, len(self.subject.x))), [read_chain(BASELINE)]
-        (curves,) = self._scored(few, stored_maps(few, random, self.store), random, [metric]).curves.values()
-        mean = np.asarray(curves.lines[BASELINE].mean, dtype=float)
-        return in_domain_share(list(zip(curves.fractions.tolist(), mean.tolist(), strict=True)))
-
-    def _fine_tuned_metrics(self) -> list[str]:
-        """The metrics whose copies of the network are fine-tuned in half of the time that is left."""
-        if self.fine_tuner is None or self.budget is None:
-            return [] if self.fine_tuner is None else list(FINE_TUNED)
-        copies, chosen, total = self.fine_tuner(self.subject.model), list[str](), 0.0
-        for name in FINE_TUNED:
-            tuning = fine_tuning_of(name)
-            seconds = 0.0 if tuning is None else copies.expected_seconds(tuning, self.clock)
-            if 2 * (total + seconds) <= self.left:
-                chosen.append(name)
-                total += seconds
-            else:
-                self.notices.append(
-                    f"`{parse(name).name}` is left out: fine-tuning a copy of the network for it takes about "
-                    f"{duration(seconds)}, too long for what was left of {duration(self.budget)}."
-                )
-        return chosen
-
-    def _seconds_of_judging(self, baselines: Sequence[Chain], metrics: Sequence[str]) -> float:
-        """Seconds that scoring a map takes."""
-        self.tell("measuring how long scoring takes", self.left)
-        few = images_between(self.subject, 0, min(TRIED, len(self.subject.x)))
-        maps = {chain.name: self.explained[chain.name] for chain in baselines[:2]} or dict(self.maps)
-        seconds = 0.0
-        for _ in range(2):  # fine-tuning, kernels and imports take their time once
-            began = self.clock()
-            self._scored(few, maps, baselines[:2], metrics)
-            seconds = (self.clock() - began) / (len(maps) * len(few.x))
-        return seconds
-
-    def _first_round(self, chains: list[Chain]) -> int:
-        """How many images begin. Where the usual number does not fit into the budget, the slowest methods go."""
-        first = min(FIRST, len(self.subject.x))
-        methods = [chain for chain in chains if chain.name not in BASELINES]
-        methods.sort(key=lambda chain: self.seconds[chain.name])
-        while first * self._per_image(chains) > self.left and len(methods) + len(self.maps) > 1:
-            slowest = methods.pop()
-            chains.remove(slowest)
-            self._leave_out(slowest.name, self.seconds[slowest.name])
-        needed = min(first, FEWEST) * self._per_image(chains)
-        if self.budget is not None and needed > self.left:
-            takes = f"{min(first, FEWEST)} images take about {duration(needed)} here"
-            least = f"{math.ceil(1.1 * (self.spent + needed) / SHARE)}s"
-            if needed > self.budget:
-                raise BadInput(
-                    f"Nothing can be said within {duration(self.budget)}: {takes}: give a budget of {least}."
-                )
-            self.notices.append(f"The budget of {duration(self.budget)} was too short ({takes}): give {least} or more.")
-        return max(min(first, FEWEST), math.floor(min(self.left / max(self._per_image(chains), 1e-9), first)))
-
-    def _images_in_time(self, chains: Sequence[Chain], done: int, planned: int) -> int:
-        """How many of the planned images can be explained and scored in the time left."""
+    def _images_in_time(self, chains: Sequence[Chain], done: int) -> int:
+        """How many images more can be explained and scored in the time left; the others are scored again, too."""
         if self.budget is None:
-            return planned
-        judging = self.judging * (len(chains) + len(self.maps))
-        more = (self.left - done * judging) / max(self._per_image(chains), 1e-9)  # all are judged again
-        return min(planned, done + max(math.floor(more), 0))
+            return len(self.subject.x)
+        scoring = self.scoring * (len(chains) + len(self.maps))
+        return max(math.floor((self.left - done * scoring) / max(self._making(chains) + scoring, 1e-9)), 0)
 
-    def _round(self, n: int, chains: list[Chain], metrics: Sequence[str], analyses: int) -> Scores:
+    def _round(self, n: int, chains: list[Chain], analyses: int) -> Scores:
         """The scores of the first images, with verdicts that allow for all planned analyses.
 
         A method that fails on one of them is left out from now on.
@@ -348,29 +267,22 @@ class Chooser:
         maps = {chain.name: self.explained[chain.name] for chain in chains} | dict(self.maps)
         self.tell(f"scoring {len(maps)} methods on {n} images", self.left)
         began = self.clock()
-        scores = self._scored(images_between(self.subject, 0, n), maps, chains, metrics)
-        self.judging = (self.clock() - began) / (n * len(maps))
+        scores = self._scored(images_between(self.subject, 0, n), maps, chains, METRICS)
+        self.scoring = (self.clock() - began) / (n * len(maps))
         return adjusted_for_analyses(scores, analyses)
 
     def _scored(
         self, part: Subject, maps: Mapping[str, Tensor], chains: Sequence[Chain], metrics: Sequence[str]
     ) -> Scores:
-        return subject_scores(
-            part,
-            {name: a[: len(part.x)] for name, a in maps.items()},
-            chains,
-            metrics,
-            output=self.output,
-            seed=self.seed,
-            labelled=self.labelled,
-            fine_tuner=self.fine_tuner if any(name in FINE_TUNED for name in metrics) else None,
-        )
+        few = {name: a[: len(part.x)] for name, a in maps.items()}
+        options = {"output": self.output, "seed": self.seed, "labelled": self.labelled}
+        return subject_scores(part, few, chains, metrics, **options)
 
     def _checks(self, scores: Scores, chains: Sequence[Chain]) -> list[Scores]:
         """What the checks say of each method alone, so that one that fails takes none with it; the best come first."""
         methods = [chain for chain in chains if chain.name not in BASELINES and not chain.files]
         methods.sort(key=lambda chain: (chain.name not in scores.answer.recommended, self.seconds[chain.name]))
-        part = images_between(self.subject, 0, min(CHECKED, int(scores.table["n"].max())))
+        part = images_between(self.subject, 0, min(FIRST, int(scores.table["n"].max())))
         result: list[Scores] = []
         unchecked: list[str] = []
         for chain in methods:
@@ -402,7 +314,6 @@ class Chooser:
             }
             for name in self.explained
         ]
-        titles = tuple(self.titles[: len(scores.titles)]) or scores.titles
         return replace(
             scores,
             table=pd.concat([one.table for one in frames], ignore_index=True),
@@ -412,7 +323,7 @@ class Chooser:
             ),
             forwards=sum(one.forwards for one in frames),
             notices=tuple(dict.fromkeys([*scores.notices, *self.notices])),
-            titles=titles,
+            titles=tuple(self.titles[: len(scores.titles)]) or scores.titles,
             costs=pd.DataFrame(costs),
             left_out=dict(self.left_out),
         )
@@ -502,8 +413,9 @@ def choose(
     up where the network or the data set carries it. `labels` are the classes; without them the predicted class is
     explained. `methods` are names, functions `(model, x, target) -> map`, Attribution objects of Captum and ready maps
     ({"mine": maps}), in any mixture. `grad_cam(layer=all)` and `ig(baseline=all)` stand for the best of all layers or
-    baselines, which is picked on some images and scored on the others. `train` (images as above, best with labels) adds
-    metrics that fine-tune copies of the network. `classes` are names for the pictures. `budget` is a time in seconds or
+    baselines, which is picked on some images and scored on the others. With `train` (images as above) evaluators learn
+    the network's answers in half of the time; where there are labels they learn these, too. `classes` are names for the
+    pictures. `budget` is a time in seconds or
     such as "10m"; None takes all images. Maps are kept in `store`, a folder, if there is one. The model is given back
     as it came.
     """
@@ -512,7 +424,7 @@ def choose(
     labels = known if labels is None else labels
     seconds = seconds_of(budget, "budget=") if isinstance(budget, str) else budget
     with taking_pixels(model, x, normalise, images) as (network, x), tempfile.TemporaryDirectory() as temporary:
-        split, labelled = training_images(train, train_labels, x, seed)
+        split = training_images(train, train_labels, x, seed)
         subject = subject_of_pixels(network, x, labels, split, mean, output, seed)
         names, ready = read_methods(methods, model, subject.x)
         line = NotebookLine()
@@ -524,15 +436,34 @@ def choose(
             seed=seed,
             output=output,
             titles=[] if classes is None else [classes[int(k)] for k in subject.target],
-            budget=seconds,
+            budget=seconds if split is None or seconds is None else seconds / 2,
             tell=lambda text, _: line.say(text),
             maps=ready,
         )
-        if split is not None and labelled:
-            chooser.fine_tuner = _fine_tuner(split, subject.context.colour(subject.x).flatten(), seed)
-        recommendation = Recommendation.of(chooser.scores())
+        scores = chooser.scores()
+        if split is not None:
+            line.say("training evaluators")
+            left = None if seconds is None else seconds - chooser.spent
+            scores = evaluated(scores, subject, [*chooser.explained], seed, store or temporary, left)
         line.say(f"{len(names) + len(ready)} methods scored in {duration(chooser.spent)}", last=True)
-        return recommendation
+        return Recommendation.of(scores)
+
+
+def evaluated(
+    scores: Scores,
+    subject: Subject,
+    methods: Sequence[str],
+    seed: int,
+    store: str,
+    budget: float | None,
+    **options: Any,
+) -> Scores:
+    """The scores with those of evaluators that are trained on the training images of the subject, if time suffices."""
+    try:
+        with as_study(subject) as settings:
+            return with_evaluators(scores, settings, methods, seed, store, budget, 1, **options)
+    except BadInput as error:
+        return replace(scores, notices=(*scores.notices, f"No evaluator was trained: {error}."))
 
 
 def compare(
@@ -562,7 +493,7 @@ def compare(
     x, known = read_given(images, limit, seed)
     labels = known if labels is None else labels
     with taking_pixels(model, x, normalise, images) as (network, x), tempfile.TemporaryDirectory() as temporary:
-        split, _ = training_images(train, None, x, seed)
+        split = training_images(train, None, x, seed)
         subject = subject_of_pixels(network, x, labels, split, mean, output, seed)
         names, ready = read_methods([first, second], model, subject.x)
         chains = require_maps([read_chain(name) for name in names])
@@ -608,18 +539,18 @@ def subject_of_pixels(
     return Subject(model, x, target, Context(Draws.of(seed, len(x)), colour, split), output=kind)
 
 
-def training_images(train: Any, labels: Any, x: Tensor, seed: int) -> tuple[Split | None, bool]:
-    """The training images, and whether they have labels."""
+def training_images(train: Any, labels: Any, x: Tensor, seed: int) -> Split | None:
+    """The training images; without labels all have the label 0."""
     if train is None and labels is not None:
         raise BadInput("train_labels are the labels of train, which was not given: give the training images too.")
     if train is None:
-        return None, False
+        return None
     images, known = read_given(train, None, seed)
     check_like(images, x, "train")
     labels = known if labels is None else labels
     classes = torch.zeros(len(images), dtype=torch.long)
     classes = classes if labels is None else classes_of(plain(labels), len(images), "train_labels")
-    return Split("train", images, classes), labels is not None
+    return Split("train", images, classes)
 
 
 def read_methods(
@@ -639,20 +570,6 @@ def read_methods(
             else:
                 names.append(declared_method(method, name, model))
     return list(dict.fromkeys(names)), ready
-
-
-def _fine_tuner(train: Split, mean: Tensor, seed: int) -> Any:
-    from uproar.study.steps import changed_images
-    from uproar.training.finetune import FineTunedCopies, KeptInMemory
-
-    kept = KeptInMemory()  # every round asks for the same copies
-    return lambda model: FineTunedCopies(model, changed_images(train), train.labels, mean, seed, kept)
-
-
-def neighbour_metrics(last: float) -> list[str]:
-    """The metrics that fill pixels from their neighbours, up to a share of the pixels."""
-    fractions = ", ".join(f"{share:.3g}" for share in np.linspace(0, last, POINTS))
-    return [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
 
 
 def variants_of(name: str, model: nn.Module, x: Tensor) -> list[str]:
@@ -718,11 +635,6 @@ def adjusted_for_analyses(scores: Scores, analyses: int) -> Scores:
     frame = pd.concat([decide(own, ALPHA / analyses) for _, own in pairs], ignore_index=True)
     adjusted = (frame["p_holm"] * analyses).clip(upper=1.0)
     return replace(scores, comparisons=frame.assign(p_holm=adjusted, analyses=analyses))
-
-
-def _same(before: Answer, after: Answer) -> bool:
-    """Whether two answers recommend the same methods."""
-    return set(before.recommended) == set(after.recommended)
 
 
 def _reason(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import time
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -46,10 +46,8 @@ from uproar.tensors import check_training_labels, spans, unusual_pixels
 from uproar.training import FineTuning, predict
 from uproar.training.finetune import FineTunedCopies
 
-CHUNK = 64
-"""Images per stored piece, at most."""
-PIECE = CHUNK * 64 * 64 * 25
-"""Pixels times passes of a piece, about: large images and expensive estimators come in smaller pieces."""
+CHUNK, PIXELS = 64, 2**18
+"""Images that are explained and stored together at most, and their pixels."""
 
 
 @dataclass(frozen=True)
@@ -88,97 +86,51 @@ def _bytes(value: Tensor) -> memoryview:
     return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Maps of some images by chains that share passes."""
-
-    group: tuple[Chain, ...]
-    rows: slice
-    keys: tuple[str, ...]
-    there: bool
-    """Whether the store has it."""
-    passes: float
-    """Forward and backward per image."""
-
-    @property
-    def work(self) -> float:
-        """Passes to be made; reading, ranking and writing count as a third of one."""
-        return 0.0 if self.there else (self.rows.stop - self.rows.start) * (0.3 + self.passes)
-
-
-Listener = Callable[[Piece, float, int], None]
-"""A piece that is there now, the seconds it took, and how many images have all their maps."""
-
-
-def pieces_of(subject: Subject, chains: Sequence[Chain], store: Store) -> list[Piece]:
-    """The pieces of all maps in the order they are made: images one after the other, each by all chains."""
-    name, kind = subject.identity(), subject.output.kind
-    other = {} if kind == "softmax" else {"output": kind}
-    pixels: dict[tuple[int, int], str] = {}
-    pieces = []
-    for group in map(tuple, families(chains)):
-        passes = max(chain.passes for chain in group)
-        h, w = subject.x.shape[2:]
-        size = int(max(1, min(CHUNK, PIECE // (h * w * max(passes, 25)))))
-        for rows in spans(len(subject.x), size):
-            span = rows.start, rows.stop
-            if span not in pixels:
-                pixels[span] = subject.pixels(rows)
-            first, last = (subject.context.draws.rows[i][0] for i in (rows.start, rows.stop - 1))
-            facts = {"model": name, "pixels": pixels[span], "rows": [first, last + 1], **other}
-            keys = tuple(_key(chain, facts, subject.context.draws) for chain in group)
-            there = all(store.has("maps", key) for key in keys)
-            pieces.append(Piece(group, rows, keys, there, passes))
-    return sorted(pieces, key=lambda piece: piece.rows.start)
-
-
-def _key(chain: Chain, facts: Mapping[str, object], draws: Draws) -> str:
-    inputs = {"chain": chain.identity, "seed": draws.seed, "split": draws.split}
-    return key_of("maps", {**facts, **inputs})
+Listener = Callable[[float, Sequence[Chain]], None]
+"""How many images have been explained, counted by passes, and which methods come next."""
 
 
 def stored_maps(
-    subject: Subject,
-    chains: Sequence[Chain],
-    store: Store,
-    listen: Listener = lambda *_: None,
-    pieces: Sequence[Piece] | None = None,
+    subject: Subject, chains: Sequence[Chain], store: Store, listen: Listener = lambda *_: None
 ) -> dict[str, Tensor]:
-    """The maps of every chain for all images; pieces that the store has are read, the others made and kept.
+    """The maps of every chain for all images: some images after the other, each by all chains.
 
-    `pieces` are those of `pieces_of`, where the caller has them already.
+    Maps that the store has are read, the others are made and kept there.
     """
-    if not chains:
-        return {}
-    pieces = pieces_of(subject, chains, store) if pieces is None else pieces
-    maker = MapMaker(subject, chains)
-    maps_by_chain: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
-    done = dict.fromkeys((piece.group for piece in pieces), 0)
-    for piece in pieces:
-        began = time.perf_counter()
-        for chain, maps in zip(piece.group, _maps_of(piece, maker, store), strict=True):
-            maps_by_chain[chain.name].append(maps)
-        done[piece.group] = piece.rows.stop
-        listen(piece, time.perf_counter() - began, min(done.values()))
-    return {name: torch.cat(parts) for name, parts in maps_by_chain.items()}
+    explainer, images = Explainer(subject, chains), len(subject.x)
+    name, kind, draws = subject.identity(), subject.output.kind, subject.context.draws
+    facts = {"model": name, "seed": draws.seed, "split": draws.split, **({} if kind == "softmax" else {"output": kind})}
+    groups = {tuple(group): max(chain.passes for chain in group) + 0.3 for group in families(chains)}
+    parts: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
+    done = 0.0
+    for rows in spans(images, max(1, min(CHUNK, PIXELS // math.prod(subject.x.shape[2:])))):
+        pixels = subject.pixels(rows)
+        numbers = [draws.rows[rows.start][0], draws.rows[rows.stop - 1][0] + 1]
+        for group, passes in groups.items():
+            listen(done, group)
+            keys = [key_of("maps", {**facts, "pixels": pixels, "rows": numbers, "chain": c.identity}) for c in group]
+            items = [item for key in keys if (item := store.find("maps", key)) is not None]
+            if len(items) < len(keys):
+                items = [Item({"maps": maps.numpy()}) for maps in explainer(group, rows)]
+                for key, item in zip(keys, items, strict=True):
+                    store.write("maps", key, item)
+            for chain, item in zip(group, items, strict=True):
+                parts[chain.name].append(torch.from_numpy(item.arrays["maps"].copy()))
+            done += (rows.stop - rows.start) * passes / sum(groups.values())
+    return {name: torch.cat(maps) for name, maps in parts.items()}
 
 
-class MapMaker:
-    """Makes pieces; what all of them need is prepared before the first."""
+class Explainer:
+    """Explains images of a subject; what all of them need is prepared before the first."""
 
     def __init__(self, subject: Subject, chains: Sequence[Chain]) -> None:
         self.subject, self.chains = subject, chains
 
     @functools.cached_property
-    def output(self) -> OutputKind:
-        """What the model's answers are; refused where a chain needs probabilities and there are none."""
-        check_kind([chain.raw for chain in self.chains], self.subject.output)
-        return self.subject.output
-
-    @functools.cached_property
     def context(self) -> Context:
-        """The context with what estimators prepare."""
-        with assuming_output(self.output), borrowed(self.subject.model), torch.no_grad():
+        """The context with what estimators prepare; refused where one needs probabilities and there are none."""
+        check_kind([chain.raw for chain in self.chains], self.subject.output)
+        with assuming_output(self.subject.output), borrowed(self.subject.model), torch.no_grad():
             states = prepare_states(self.subject.model, self.subject.context, self.chains)
         return replace(self.subject.context, states=states)
 
@@ -188,24 +140,12 @@ class MapMaker:
         needs_model = any(chain.needs_model for chain in self.chains)
         return MemoryBudget.of(self.subject.model, self.subject.x) if needs_model else MemoryBudget(CHUNK)
 
-    def make(self, piece: Piece) -> list[Tensor]:
-        """The maps of a piece, by chain."""
-        model, rows, context = self.subject.model, piece.rows, self.context[piece.rows]
+    def __call__(self, group: Sequence[Chain], rows: slice) -> list[Tensor]:
+        """The maps of some images by chains that share passes."""
+        model, context = self.subject.model, self.context[rows]
         x, target = self.subject.x[rows], self.subject.target[rows]
-        with assuming_output(self.output):
-            return self.budget.run(
-                lambda some: explain_chains(model, x, target, context, piece.group, min(CHUNK, some))
-            )
-
-
-def _maps_of(piece: Piece, maker: MapMaker, store: Store) -> list[Tensor]:
-    """A piece from the store, or made and kept there."""
-    items = [item for key in piece.keys if (item := store.find("maps", key)) is not None]
-    if len(items) < len(piece.keys):
-        items = [Item({"maps": maps.numpy()}) for maps in maker.make(piece)]
-        for key, item in zip(piece.keys, items, strict=True):
-            store.write("maps", key, item)
-    return [torch.from_numpy(item.arrays["maps"].copy()) for item in items]
+        with assuming_output(self.subject.output):
+            return self.budget.run(lambda some: explain_chains(model, x, target, context, group, min(CHUNK, some)))
 
 
 Made = TypeVar("Made")
@@ -222,7 +162,12 @@ def with_applicable(
     try:
         return make(list(chains)), []
     except NotApplicable:
-        reasons = inapplicable(subject, chains)
+        reasons = {}
+        for chain in chains:
+            try:
+                Explainer(subject, [chain])([chain], slice(0, 1))
+            except NotApplicable as error:
+                reasons[chain.name] = one_line(error).rstrip(".")
         if not reasons:
             raise
     kept = [chain for chain in chains if chain.name not in reasons]
@@ -230,19 +175,6 @@ def with_applicable(
         listed = "; ".join(f"{name} ({why})" for name, why in reasons.items())
         raise BadInput(f"No estimator applies to this network: {listed}; choose another, see uproar ls estimators.")
     return make(kept), [f"{name} is left out: {why}." for name, why in reasons.items()]
-
-
-def inapplicable(subject: Subject, chains: Sequence[Chain]) -> dict[str, str]:
-    """The chains that cannot explain the first image, each with the reason."""
-    rows = slice(0, 1)
-    first = replace(subject, x=subject.x[rows], target=subject.target[rows], context=subject.context[rows])
-    reasons = {}
-    for chain in chains:
-        try:
-            MapMaker(first, [chain]).make(Piece((chain,), rows, (), False, 1.0))
-        except NotApplicable as error:
-            reasons[chain.name] = one_line(error).rstrip(".")
-    return reasons
 
 
 def subject_scores(
@@ -345,6 +277,7 @@ def images_of_files(
     mixed: int | None = None,
     normalise: Any = None,
     table: str | None = None,
+    train_labels: bool = True,
 ) -> ImageSet:
     """Images of the user's own, with those that the network was trained on where they are given (`train`).
 
@@ -359,7 +292,7 @@ def images_of_files(
     x = pixels_of(x, normalisation(normalise))
     notes += unusual_pixels(x)
     c, h, w = x.shape[1:]
-    known = None if train is None else read_training_images(train, (c, h, w))
+    known = None if train is None else read_training_images(train, (c, h, w), train_labels)
     names = () if classes is None or isinstance(classes, int) else tuple(classes)
     folders = classes_in(images)
     if table is not None:
@@ -512,57 +445,30 @@ def _targets(answers: Tensor, kind: OutputKind, labels: Tensor | None, target: s
         return predicted_target(outputs)
 
 
-FineTuner = Callable[[nn.Module], Callable[[FineTuning], nn.Module]]
-Epochs = Callable[[int, int], None]
-
-
 def fine_tuner_of(
-    subject: Subject, images: ImageSet, seed: int, store: Store, listen: Epochs | None = None
-) -> FineTuner | None:
+    subject: Subject, seed: int, store: Store, listen: Callable[[int, int], None] | None = None
+) -> Callable[[nn.Module], FineTunedCopies] | None:
     """What fine-tunes a copy of the subject's network, or finds it in the store; None without training images.
 
-    The labels of training images of the user are checked here. `listen` counts epochs.
+    `listen` counts epochs.
     """
-    if images.setting is not None and images.store is not None:
-        setting, place = images.setting, images.store
-        return lambda model: FineTunedCopies(
-            model,
-            changed_images(setting.data.task.train),
-            setting.data.task.train.labels,
-            setting.data.task.mean,
-            seed,
-            _of_study(setting, seed, place),
-            listen,
-        )
-    train, mean = images.train, subject.context.mean
+    train, mean = subject.context.train, subject.context.mean
     if train is None or mean is None:
         return None
-    check_training_labels(train.labels, predict(subject.model, subject.x[:2]).shape[1])
-    return lambda model: FineTunedCopies(
-        model, changed_images(train), train.labels, mean, seed, _Kept(subject, train, model, seed, store), listen
-    )
+    if train.kind == "softmax":
+        check_training_labels(train.labels, predict(subject.model, subject.x[:2]).shape[1])
+
+    def copies_of(model: nn.Module) -> FineTunedCopies:
+        facts = {"subject": subject.identity(), "data": split_digest(train), "seed": seed}
+
+        def kept(tuning: FineTuning, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
+            key = key_of("fine-tuned", {**facts, "answers": type(model).__name__, **tuning.identity})
+            return weights_of(store.once("fine-tuned", key, lambda: _item(make())).arrays)
+
+        return FineTunedCopies(model, changed_images(train), train.labels, mean, seed, kept, listen)
+
+    return copies_of
 
 
-def _of_study(setting: Setting, seed: int, store: Store) -> Callable[..., Mapping[str, Tensor]]:
-    """The weights of the copies that a study of the task would make and keep."""
-    return lambda tuning, _: weights_of(obtain(setting.fine_tuned(tuning, seed), store).arrays)
-
-
-class _Kept:
-    """Fine-tuned weights in the store, by everything they depend on."""
-
-    def __init__(self, subject: Subject, train: Split, model: nn.Module, seed: int, store: Store) -> None:
-        answers = type(model).__name__
-        self.facts = {"subject": subject.identity(), "data": split_digest(train), "seed": seed, "answers": answers}
-        self.store = store
-
-    def __call__(self, tuning: FineTuning, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
-        """The weights, made now if they are not there."""
-        return weights_of(self.store.once("fine-tuned", self._key(tuning), lambda: _weights_item(make())).arrays)
-
-    def _key(self, tuning: FineTuning) -> str:
-        return key_of("fine-tuned", {**self.facts, **tuning.identity})
-
-
-def _weights_item(weights: Mapping[str, Tensor]) -> Item:
+def _item(weights: Mapping[str, Tensor]) -> Item:
     return Item({name: value.detach().cpu().contiguous().numpy() for name, value in weights.items()})
