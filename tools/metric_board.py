@@ -22,15 +22,15 @@ from typing import Any
 import pandas as pd
 import torch
 
-from uproar.metrics.registry import read_metric
 from uproar.report.metric_board import board_figure, board_json, board_page
 from uproar.results.board import BOARD, COLUMNS, PARTS, agreement, board_table
 from uproar.study.board import Network, board, networks
-from uproar.study.choose import FILLED, FINE_TUNED, REACHES, neighbour_metrics
+from uproar.study.choose import METRICS
 
 PAGE = Path("docs/board.md")
 FIGURE = Path("docs/images/board.png")
 SEEDS = 5
+NEIGHBOURS = "(by=probability, fractions=[0, 0.25, 0.5])"
 ASKED = (
     "evaluator",
     "evaluator:model",
@@ -43,11 +43,11 @@ ASKED = (
     "road",
     "road_gap",
     "road_lerf",
-    *(str(read_metric(name)) for reach in REACHES for name in neighbour_metrics(reach)),
-    *FILLED,
-    *(str(read_metric(name)) for name in FINE_TUNED),
+    *METRICS,
+    f"road_lerf{NEIGHBOURS}",
+    "ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])",
     "ffid_minus(draws=10, sizes=[0.1, 0.3, 0.5])",
-    "idsds(batch_size=64, lr=0.01)",
+    "idsds",
     "average_drop",
     "increase_in_confidence",
     "completeness",
@@ -56,14 +56,8 @@ ASKED = (
 )
 """The metrics with the settings in which they are used: those of studies, the defaults of `score`, those of `choose`;
 others at their defaults, or more cheaply where those cost too much."""
-TOGETHER = (
-    ("insertion", "deletion"),
-    FILLED,
-    ("insertion", "deletion", "road"),
-    ("insertion", "deletion", "idsds"),
-    *(tuple(neighbour_metrics(reach)) for reach in REACHES),
-)
-"""Metrics that need no retraining and decide together, by the mean rank of a map."""
+TOGETHER = (METRICS, (f"road{NEIGHBOURS}", f"road_lerf{NEIGHBOURS}"), ("insertion", "road"), ("insertion", "deletion"))
+"""Metrics that need no training and decide together, by the mean rank of a map."""
 
 
 def rows_of_network(network: Network, asked: tuple[str, ...]) -> tuple[list[dict[str, Any]], list[str], float]:

@@ -14,7 +14,7 @@ from uproar.errors import BadInput
 from uproar.results import answer as answer_module
 from uproar.results import evidence as evidence_module
 from uproar.results.answer import Answer, Cost
-from uproar.results.board import COLUMNS, PARTS, Card, card_of
+from uproar.results.board import COLUMNS, PARTS, Card, agreement, card_of
 from uproar.results.evidence import Evidence, checked, in_domain_share, kind_of_metric
 from uproar.results.finding import Flag
 from uproar.results.scores import Curves, Line
@@ -56,7 +56,7 @@ def board(monkeypatch):
     known: dict[str, float] = {}
 
     def card(name):
-        rows = [(name, part, part, known.get(name), known.get(name), 1.0, [], 5) for part in PARTS]
+        rows = [(name, part, part, *[known.get(name)] * 3, 1.0, [], 5) for part in PARTS]
         return Card(name, pd.DataFrame(rows, columns=[*COLUMNS])) if name in known else None
 
     monkeypatch.setattr(evidence_module, "card_of", card)
@@ -92,10 +92,24 @@ def test_a_metric_that_the_board_trusts_decides_before_one_that_it_does_not(boar
     board |= {"deletion": 0.42}
     assert answered(pair[0]).lines[-1] == (
         "Caveat: on 2 networks whose use of the input is known, insertion put 70% of the pairs of methods in the right "
-        "order (whole order; 70% by the top pixels; chance: 50%). It misses the mark of a trusted metric (docs/board.md)."
+        "order (whole order; 70% by the top pixels; chance: 50%), and on 1 of real pictures 70% of the pairs of a method "
+        "and a baseline. It misses the mark of a trusted metric (docs/board.md)."
     )
     board.clear()
     assert answered(*pair).lines[-1].endswith("by insertion and deletion with these settings was not measured.")
+
+
+def test_metrics_that_the_board_trusts_together_decide_together_and_before_what_it_does_not_trust(board):
+    better, other = BASELINES | {"ig": 0.8, "lrp": 0.6}, BASELINES | {"ig": 0.6, "lrp": 0.8}
+    pair = (measured(better, name="insertion", kind="filled"), measured(other, name="road", kind="filled"))
+    board |= {"insertion": 0.9, "road": 0.4, agreement(["insertion", "road"]): 0.9}
+    assert {metric.name for metric in answered(*pair).choice.deciding} == {"insertion", "road"}
+    evaluator = measured(other, name="evaluator:model")
+    assert {metric.name for metric in answered(*pair, evaluator).choice.deciding} == {"insertion", "road"}
+    board |= {"evaluator:model": 0.9}
+    assert answered(*pair, evaluator).recommended == ("lrp",)
+    board |= {agreement(["insertion", "road"]): 0.4}
+    assert {metric.name for metric in answered(*pair).choice.deciding} == {"insertion"}
 
 
 def test_a_metric_inherits_no_trust_from_other_settings_of_its_name():

@@ -53,9 +53,10 @@ def test_what_knows_gets_one_what_is_reversed_minus_one_and_lots_about_zero():
         **{f"lots{i}": lambda known, _, draw, i=i: draw.normal(size=(40, len(known)))[i] for i in range(40)},
     )
     rows = pd.DataFrame(rows_of(table, NETWORK)).set_index("metric")
-    assert rows.loc["knows", ["order", "top", "degraded"]].tolist() == [1, 1, 1] and rows.loc["knows", "fooled"] == []
-    assert rows.loc["reversed", ["order", "top", "degraded"]].tolist() == [-1, -1, -1]
-    assert rows.loc["constant", ["order", "top", "degraded"]].tolist() == [0, 0, 0]
+    taus = ["order", "top", "baselines", "degraded"]
+    assert rows.loc["knows", taus].tolist() == [1, 1, 1, 1] and rows.loc["knows", "fooled"] == []
+    assert rows.loc["reversed", taus].tolist() == [-1, -1, -1, -1]
+    assert rows.loc["constant", taus].tolist() == [0, 0, 0, 0]
     lots = rows[rows.index.str.startswith("lots")]
     assert abs(lots["order"].mean()) < 0.1 and abs(lots["degraded"].mean()) < 0.15
 
@@ -83,7 +84,7 @@ def test_ranks_of_several_metrics_are_a_metric():
 
 
 def rows(taus, part, degraded=1.0, fooled=()):
-    return [("m", part, f"{part} {i}", tau, tau, degraded, [*fooled], 5) for i, tau in enumerate(taus)]
+    return [("m", part, f"{part} {i}", tau, tau, 1.0, degraded, [*fooled], 5) for i, tau in enumerate(taus)]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +100,11 @@ def rows(taus, part, degraded=1.0, fooled=()):
 )
 def test_the_rule_of_trust(held_out, says):
     """Each part must pass by itself; adversaries stand on the card and do not decide."""
-    card = Card("m", pd.DataFrame(rows([0.9, 0.9], "development") + held_out, columns=[*COLUMNS]))
+    others = rows([0.9, 0.9], "development") + rows([0.0, -0.5], "natural")  # their order of methods does not count
+    card = Card("m", pd.DataFrame(others + held_out, columns=[*COLUMNS]))
     assert card.trusted == (not says) and says in "; ".join(card.against)
+    unsure = card.rows.assign(baselines=card.rows["baselines"].where(card.rows["part"] != "natural", 0.4))
+    assert "τ = 0.40 against baselines (natural)" in Card("m", unsure).against
     assert not Card("m", card.rows[card.rows["part"] == "development"]).trusted, "nothing is known of the held-out part"
 
 
@@ -127,9 +131,9 @@ def test_a_network_of_the_board_uses_nothing_but_what_it_is_said_to(network):
     noise = torch.rand(x.shape, generator=torch.Generator().manual_seed(0))
     if not network.trained:
         changed = torch.where(truth[:, None], x, noise)
-    elif network.model == "sees_channel":
+    elif network.model in ("sees_channel", "sees_red"):
         changed = torch.cat([x[:, :1], noise[:, 1:]], 1)
-    elif network.model in ("sees_coarse", "sees_fine"):
+    elif network.model in ("sees_coarse", "sees_fine", "sees_detail"):
         means = torch.nn.functional.avg_pool2d(noise, 4).repeat_interleave(4, 2).repeat_interleave(4, 3)
         changed = x + (noise - means if network.model == "sees_coarse" else means)
     else:

@@ -16,25 +16,37 @@ from uproar.results.board import COLUMNS, LEAST, Card, cards
 
 def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """What the board says, in Markdown: a row per metric, the higher of the lower τ first."""
-    head = ["metric", "whole order", "top k", "held out", "degraded", "trusted", "fooled by"]
+    head = [
+        "metric",
+        "whole order",
+        "top k",
+        "held out",
+        "baselines",
+        "real pictures",
+        "degraded",
+        "trusted",
+        "fooled by",
+    ]
     lines = [f"|{'|'.join(head)}|", "|---" * len(head) + "|"]
     for card in cards(table):
-        order, top, degraded = (_two(card.tau(by).value) for by in ("order", "top", "degraded"))
+        order, top, baselines, degraded = (_two(card.tau(by).value) for by in ("order", "top", "baselines", "degraded"))
         held_out = "/".join(_two(card.tau(by, "held-out").value) for by in ("order", "top"))
         trusted = "**yes**" if card.trusted else "no"
-        cells = [f"`{short(card.metric)}`", order, top, held_out, degraded, trusted, _fooled(card)]
+        natural = _two(card.tau("baselines", "natural").value)
+        cells = [f"`{short(card.metric)}`", order, top, held_out, baselines, natural, degraded, trusted, _fooled(card)]
         lines.append(f"|{'|'.join(cells)}|")
     made = (
         f"`{facts['command']}`, uproar {facts['version']}, torch {facts['torch']}, {facts['minutes']} minutes of "
-        "processor time. Numbers are τ, under *held out* both on the held-out networks alone. Beside maps stands on "
-        "how many of the networks they fool the metric, impostors are **bold**."
+        "processor time. Numbers are τ, under *held out* both on the held-out networks alone, under *real pictures* "
+        "against baselines. Beside maps stands on how many of the networks they fool the metric, impostors are "
+        "**bold**."
     )
     return "\n".join([made, "", *lines, ""])
 
 
 def _two(tau: float) -> str:
-    """Two digits, with a minus sign and without one before zero."""
-    return f"{round(tau, 2) + 0.0:.2f}".replace("-", "−")
+    """Two digits, with a minus sign and without one before zero; a dash where nothing was measured."""
+    return "–" if math.isnan(tau) else f"{round(tau, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def short(metric: str) -> str:

@@ -8,8 +8,8 @@
 The rule (`recommend`):
 
 1. Metrics that are not reliable here take no part (`results/evidence.py` says why). The question is what *the network*
-   uses: metrics about the network decide, those about the data only where there is no other. Of these the ones that
-   the board trusts decide, if any (docs/board.md); of these the first kind (`KINDS`).
+   uses: metrics about the network decide, those about the data only where there is no other. Of these the first kind
+   (`KINDS`) with metrics that the board trusts, alone or together (docs/board.md); where there are none, the first.
 2. A method qualifies where a deciding metric finds it significantly better than every model-free baseline, and none
    finds a baseline significantly better. Where `random` is the only baseline nothing is recommended.
 3. Recommended are the best of these and all others that qualify and are not significantly different from it.
@@ -89,15 +89,23 @@ class Choice:
         return any((one, other) in pairs for pairs in found) and not any((other, one) in pairs for pairs in found)
 
 
+def trusted_of(metrics: Sequence[Evidence]) -> list[Evidence]:
+    """Of metrics of one kind those that the board trusts: all of them where it trusts them together."""
+    together = card_of(agreement([metric.name for metric in metrics]))
+    return [metric for metric in metrics if metric.trusted or (together is not None and together.trusted)]
+
+
 def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
     """The rule at the top of this file, step by step."""
     names = list(dict.fromkeys(name for metric in metrics for name in metric.methods))
     reliable = [metric for metric in metrics if not metric.unreliable]
     about_network = [metric for metric in reliable if metric.question == "model"] or reliable
-    first = [metric for metric in about_network if metric.trusted] or about_network
-    deciding = tuple(metric for metric in first if metric.kind == first[0].kind)
-    if not deciding:
+    if not about_network:
         return Choice((), tuple(names))
+    kinds = [
+        [one for one in about_network if one.kind == kind] for kind in dict.fromkeys(m.kind for m in about_network)
+    ]
+    deciding = tuple(next((trusted for kind in kinds if (trusted := trusted_of(kind))), kinds[0]))
 
     ranks = {
         name: np.mean([metric.methods.index(name) if name in metric.methods else len(names) for metric in deciding])
@@ -369,10 +377,10 @@ def caveat_of(answer: Answer) -> str:
         if flagged:
             return f"Caveat: {words.format(quoted(flagged))}."
     deciding, label = answer.choice.deciding, series([metric.label for metric in answer.choice.deciding])
-    trusted = any(metric.trusted for metric in deciding)
     card = first.board if len(deciding) == 1 else card_of(agreement([metric.name for metric in deciding]))
+    trusted = any(metric.trusted for metric in deciding)
     if card is not None:
-        if trusted:
+        if card.trusted:
             return f"How far to believe it: {card.believe(label)}"
         return f"Caveat: {card.believe(label)} It misses the mark of a trusted metric (docs/board.md)."
     return "" if trusted else f"Caveat: how well methods are ordered by {label} with these settings was not measured."

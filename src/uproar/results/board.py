@@ -23,13 +23,14 @@ from uproar.wording import counted
 
 BOARD = Path(__file__).with_name("metric_board.json")
 
-PARTS = ("development", "held-out")
+PARTS = ("development", "held-out", "natural")
 COLUMNS = {
     "metric": "with its options, as a study or `score` names it",
-    "part": "development, held-out, or check: of the user",
+    "part": "development, held-out, natural: of real pictures, or check: of the user",
     "network": "task and model",
     "order": "τ with the known order of real methods by their whole order, mean over seeds; empty: no pair is known",
     "top": "the same by the first k pixels",
+    "baselines": "τ of pairs of a method and a baseline, where both known orders agree",
     "degraded": "τ with the known order of degraded truths",
     "fooled": "the maps that are put above the known use in most seeds",
     "seeds": "networks that were trained, each with maps of its own",
@@ -51,15 +52,20 @@ class Card:
     """A row per network; see COLUMNS."""
 
     def tau(self, by: str, part: str = "") -> Interval:
-        """The mean τ over networks with its interval, by `order`, `top` or `degraded`; ends at ±1."""
-        rows = self.rows[self.rows["part"] == part] if part else self.rows
+        """The mean τ over networks with its interval, by `order`, `top`, `baselines` or `degraded`; ends at ±1.
+
+        Networks of real pictures count by `baselines` and `degraded` alone: see docs/board.md.
+        """
+        made_up = self.rows["part"] != "natural"
+        counts = self.rows["part"] == part if part else made_up | (by not in ("order", "top"))
+        rows = self.rows[counts]
         mean = mean_interval(rows[by].to_numpy(dtype=float), exact=True)
         low, high = (float(np.clip(end, -1, 1)) for end in (mean.low, mean.high))
         return Interval(mean.value, low, high, mean.n)
 
-    def pairs_right(self, by: str) -> float:
-        """Of the pairs of methods whose order is known, the share in the right order; ties count half."""
-        return (1 + self.tau(by).value) / 2
+    def pairs_right(self, by: str, part: str = "") -> float:
+        """Of the pairs whose order is known, the share in the right order; ties count half."""
+        return (1 + self.tau(by, part).value) / 2
 
     def fooled_by(self, impostors: bool) -> dict[str, list[str]]:
         """By map that fools it, the networks where it does: impostors, or adversaries."""
@@ -75,14 +81,15 @@ class Card:
         """What speaks against trust, a phrase each."""
         phrases = []
         for part in [part for part in (*PARTS, "check") if (self.rows["part"] == part).any()]:
-            for by, words in (("order", "by whole order"), ("top", "by top k")):
+            for by, words in (("order", "by whole order"), ("top", "by top k"), ("baselines", "against baselines")):
                 tau = self.tau(by, part).value
-                if not tau >= LEAST:
+                if not tau >= LEAST and (by == "baselines" or part != "natural"):
                     phrases.append(f"τ = {tau:.2f} {words} ({part})")
             degraded = self.tau("degraded", part).value
             if not degraded >= LEAST_DEGRADED:
                 phrases.append(f"τ = {degraded:.2f} on degraded truths ({part})")
-        turned = self.rows[(self.rows[["order", "top"]].min(axis=1) <= TURNED)]["network"]
+        made_up = self.rows["part"] != "natural"
+        turned = self.rows[made_up & (self.rows[["order", "top"]].min(axis=1) <= TURNED)]["network"]
         phrases += [f"the order is turned round on {network}" for network in turned]
         fooled = self.fooled_by(impostors=True)
         phrases += [f"{name} is put above the truth on {', '.join(networks)}" for name, networks in fooled.items()]
@@ -101,9 +108,12 @@ class Card:
     def believe(self, label: str) -> str:
         """How far to believe it, in one sentence."""
         order, top = self.pairs_right("order"), self.pairs_right("top")
+        natural = int((self.rows["part"] == "natural").sum())
+        pairs = f"{self.pairs_right('baselines', 'natural'):.0%} of the pairs of a method and a baseline"
         return (
-            f"on {counted(len(self.rows), 'network')} whose use of the input is known, {label} put {order:.0%} of the "
-            f"pairs of methods in the right order (whole order; {top:.0%} by the top pixels; chance: 50%)."
+            f"on {counted(len(self.rows) - natural, 'network')} whose use of the input is known, {label} put "
+            f"{order:.0%} of the pairs of methods in the right order (whole order; {top:.0%} by the top pixels; "
+            f"chance: 50%){f', and on {natural} of real pictures {pairs}' if natural else ''}."
         )
 
     @property
@@ -125,7 +135,7 @@ def board_table() -> pd.DataFrame:
         return pd.DataFrame(columns=[*COLUMNS])
     content = json.loads(BOARD.read_text(encoding="utf-8"))
     table = pd.DataFrame(content["rows"], columns=content["columns"])
-    return table.astype({"order": float, "top": float, "degraded": float})
+    return table.astype({"order": float, "top": float, "baselines": float, "degraded": float})
 
 
 def cards(table: pd.DataFrame) -> list[Card]:

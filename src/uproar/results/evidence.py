@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from uproar.results.study import StudyView
 
 Kind = Literal["evaluator", "fine-tuned", "filled", "label evaluator", "retrained"]
-KINDS: tuple[Kind, ...] = ("evaluator", "fine-tuned", "filled", "label evaluator", "retrained")
-"""The kinds of metrics, the one that decides first: an evaluator of the network's answers; the network fine-tuned on
-changed images; the network as it is, on filled images; an evaluator of the label; networks trained anew."""
+KINDS: tuple[Kind, ...] = ("evaluator", "filled", "fine-tuned", "label evaluator", "retrained")
+"""The kinds of metrics, the one that decides first: an evaluator of the network's answers; the network as it is, on
+filled images; the network fine-tuned on changed images; an evaluator of the label; networks trained anew."""
 
 METRICS: Mapping[str, Kind] = {
     "ffid_plus": "fine-tuned",

@@ -2,7 +2,8 @@
 
 What is right and when a metric is trusted was written down before anything was run (docs/board.md). Every network of
 the board is a study like any other, and what is read here is its table alone. The networks, the known use and the maps
-that should not win are declared in `board_suite.py`, the held-out networks in `board_heldout.py`.
+that should not win are declared in `board_suite.py`, the held-out networks in `board_heldout.py`, those of real
+pictures in `board_natural.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from uproar.metrics.registry import metrics, sign_of
 from uproar.metrics.retraining import RETRAININGS
 from uproar.results.board import COLUMNS, IMPOSTORS
 from uproar.study.board_heldout import HELD_OUT
+from uproar.study.board_natural import NATURAL
 from uproar.study.board_suite import DEVELOPMENT
 from uproar.study.sessions import run
 from uproar.study.spec import METHODS
@@ -72,7 +74,8 @@ class Network:
 
 def networks(part: str) -> list[Network]:
     """The networks of a part of the board."""
-    return [Network(part, *row) for row in (DEVELOPMENT if part == "development" else HELD_OUT)]
+    rows = {"development": DEVELOPMENT, "held-out": HELD_OUT, "natural": NATURAL}[part]
+    return [Network(part, *row) for row in rows]
 
 
 def study_of_network(
@@ -152,7 +155,10 @@ def rows_of(values: pd.DataFrame, network: Network, combined: Mapping[str, Seque
     for metric, own in by_metric.items():
         if not own.notna().any(axis=None):
             continue
-        degraded = [agreement(own, order, (truth, *map(_canonical, maps))) for maps in DEGRADED.values()]
+        degraded = [
+            agreement(own, [order], itertools.combinations((truth, *map(_canonical, maps)), 2))
+            for maps in DEGRADED.values()
+        ]
         worse = [
             name
             for name in own.columns
@@ -164,8 +170,9 @@ def rows_of(values: pd.DataFrame, network: Network, combined: Mapping[str, Seque
                 "metric": metric,
                 "part": network.part,
                 "network": network.name,
-                "order": agreement(own, order, METHODS),
-                "top": agreement(own, top, METHODS),
+                "order": agreement(own, [order], itertools.combinations(METHODS, 2)),
+                "top": agreement(own, [top], itertools.combinations(METHODS, 2)),
+                "baselines": agreement(own, [order, top], itertools.product(METHODS, IMPOSTORS)),
                 "degraded": float(np.nanmean(degraded)) if np.isfinite(degraded).any() else float("nan"),
                 "fooled": [name for name in worse if 2 * above[name] > len(own)],
                 "seeds": len(own),
@@ -179,21 +186,22 @@ def _canonical(name: str) -> str:
     return read_chain(name).name
 
 
-def agreement(values: pd.DataFrame, known: pd.DataFrame, names: Iterable[str]) -> float:
+def agreement(values: pd.DataFrame, known: Sequence[pd.DataFrame], pairs: Iterable[tuple[str, str]]) -> float:
     """τ over the pairs of maps whose known difference counts, mean over seeds; NaN where there is none.
 
-    A metric that gives both maps of a pair the same value has it neither right nor wrong.
+    Where several orders are `known`, pairs count on which they agree. A metric that gives both maps of a pair the same
+    value has it neither right nor wrong.
     """
     taus = []
-    pairs = list(itertools.combinations([name for name in names if name in values and name in known], 2))
+    pairs = [pair for pair in pairs if all(name in table for name in pair for table in (values, *known))]
     for seed in values.index:
-        right = [known.loc[seed, one] - known.loc[seed, other] for one, other in pairs]
-        told = [values.loc[seed, one] - values.loc[seed, other] for one, other in pairs]
-        sides = [
-            np.sign(a) * np.sign(b) * (abs(b) > 1e-9)
-            for a, b in zip(right, told, strict=True)
-            if abs(a) >= APART and np.isfinite(b)
-        ]
+        sides = []
+        for one, other in pairs:
+            right = [table.loc[seed, one] - table.loc[seed, other] for table in known]
+            found = values.loc[seed, one] - values.loc[seed, other]
+            side = next((side for side in (1, -1) if all(side * lead >= APART for lead in right)), 0)
+            if side and np.isfinite(found):
+                sides.append(side * np.sign(found) * (abs(found) > 1e-9))
         taus += [float(np.mean(sides))] if sides else []
     return float(np.mean(taus)) if taus else float("nan")
 
