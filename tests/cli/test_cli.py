@@ -298,6 +298,6 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     assert set(pd.read_csv("own/scores.csv")["method"]) == {"grad", *BASELINES}
     capsys.readouterr()
     assert _exit_code(["compare", "s", "grad", "random"]) == 0
-    assert "pointing_game: lead of grad (1 pairs, Holm)" in capsys.readouterr().out
+    assert "pointing_game: lead of grad (1 pair, Holm)" in capsys.readouterr().out
     assert _exit_code(["compare", "s", "mine"]) == 2
     assert "s has no method 'mine' to compare; it has" in capsys.readouterr().err

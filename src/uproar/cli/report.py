@@ -14,7 +14,7 @@ from uproar.cli.progress import watched
 from uproar.cli.results import add_scores_to_json, finish, interval_text, number_text, p_text, print_results
 from uproar.cli.screen import add_to_json, output, print_file, print_table, some, styled
 from uproar.errors import BadInput
-from uproar.wording import setting_text
+from uproar.wording import counted, setting_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +175,7 @@ def print_pairs(pairs: pd.DataFrame, levels: dict[str, float], method: str, agai
             rows.append((rival, lead, interval_text(low, high, form), p_text(row.p_holm), str(row.n), styled(verdict)))
         where = f" on {key[0]} with {key[1]}" if places else ""
         print_table(
-            f"{metric}{where}: lead of {method}{', points' * retrained} ({len(frame)} pairs, Holm)",
+            f"{metric}{where}: lead of {method}{', points' * retrained} ({counted(len(frame), 'pair')}, Holm)",
             ("against", ">lead", ">95 % CI", ">p (Holm)", ">n", "verdict"),
             rows,
         )

@@ -103,7 +103,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str 
     headers = [column.lstrip(">=") for column in columns]
     whole = [column[0] in ">=" for column in columns]
     cells = [[cell if isinstance(cell, Text) else styled(cell) for cell in row] for row in rows]
-    shown = Table(title=styled(title), title_justify="left", title_style="bold", header_style="bold")
+    shown = Table(header_style="bold")
     least = 3 * len(columns) + 1  # a border and two spaces for each column
     for place, (column, header) in enumerate(zip(columns, headers, strict=True)):
         longest = max((len(line) for row in cells for line in row[place].plain.split("\n")), default=0)
@@ -116,12 +116,12 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str 
             overflow="fold",
             max_width=width if whole[place] else None,
         )
+    output.print(styled(title, style="bold"))  # not the table's own title, which would be as narrow as the table
     if least <= output.width:
         for row in cells:
             shown.add_row(*row)
         output.print(shown)
         return
-    output.print(styled(title, style="bold"))
     for row in cells:
         output.print(row[0])
         for header, cell in zip(headers[1:], row[1:], strict=True):
