@@ -154,13 +154,14 @@ def _(thing: MethodType) -> Any:
 
 def _stand_in(original: Any) -> Any:
     """An object of the same class whose fields are copied when they are first asked for."""
-    copy = object.__new__(_stand_in_class(type(original)))
+    cls: Any = type(original)
+    copy: Any = object.__new__(_stand_in_class(cls))
     vars(copy)["_original"] = original
     return copy
 
 
 @functools.cache
-def _stand_in_class(cls: Any) -> type:
+def _stand_in_class(cls: type) -> type:
     def copied(name: str) -> functools.cached_property:
         return functools.cached_property(lambda self: private_copy(getattr(vars(self)["_original"], name)))
 

@@ -191,14 +191,13 @@ def check_local_imports(function: Callable[..., Any]) -> None:
     if known is None:
         return
     file = next(iter(known.hashes))
-    modules = [module for module in [*sys.modules.values()] if _is_local(module, file.parent)]
-    local = (Path(module.__file__).resolve() for module in modules if module.__file__)
-    unseen = next((path for path in local if path not in known.hashes), None)
-    if unseen is not None:
-        raise BadInput(
-            f"{file.name} imports {unseen.name} inside a function, so that a change of it would not be noticed: import "
-            f"it at the top of the file, or name it in {DEPENDS_ON}."
-        )
+    for module in [*sys.modules.values()]:
+        place = getattr(module, "__file__", None)
+        if place and _is_local(module, file.parent) and Path(place).resolve() not in known.hashes:
+            raise BadInput(
+                f"{file.name} imports {Path(place).name} inside a function, so that a change of it would not be "
+                f"noticed: import it at the top of the file, or name it in {DEPENDS_ON}."
+            )
 
 
 # what was declared where
