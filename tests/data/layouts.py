@@ -28,7 +28,7 @@ def write_mnist(folder: Path, train: int = 30, test: int = 20, end: str = "") ->
         write_idx(folder / f"{stem}-labels-idx1-ubyte{end}", (np.arange(n) % 10).astype(np.uint8))
 
 
-def write_cifar10(folder: Path, layout: str, metric: int = 2) -> None:
+def write_cifar10(folder: Path, layout: str, protocol: int = 2) -> None:
     """Five batches of ten images and a test batch, as records or as pickles of a dict with bytes as keys."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
@@ -38,7 +38,7 @@ def write_cifar10(folder: Path, layout: str, metric: int = 2) -> None:
             (folder / f"{name}.bin").write_bytes(b"".join(records))
         else:
             held = {b"batch_label": name.encode(), b"labels": labels, b"data": images, b"filenames": [b"x.png"] * 10}
-            (folder / name).write_bytes(pickle.dumps(held, metric))
+            (folder / name).write_bytes(pickle.dumps(held, protocol))
 
 
 def write_cifar100(folder: Path, layout: str) -> None:

@@ -76,10 +76,10 @@ def test_a_missing_set_says_what_to_download_where_it_looked_and_the_command(her
         assert part in said
 
 
-@pytest.mark.parametrize("metric", [0, 2, 4, 5])
-def test_both_layouts_of_cifar10_give_the_same_task(here, metric):
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_both_layouts_of_cifar10_give_the_same_task(here, protocol):
     write_cifar10(here / "a" / "cifar-10-batches-bin", "binary")
-    write_cifar10(here / "b" / "cifar-10-batches-py", "pickle", metric)
+    write_cifar10(here / "b" / "cifar-10-batches-py", "pickle", protocol)
     binary, pickled = load("cifar10(root=a)"), load("cifar10(root=b)")
     assert binary.fingerprint == pickled.fingerprint
     assert torch.equal(binary.train.images[10:20], torch.from_numpy(pixels(10, 3, 32, 32, seed=1)))
@@ -101,9 +101,9 @@ class _Trap:
         return os.mkdir, ("trapped",)
 
 
-@pytest.mark.parametrize("metric", range(6))
-def test_a_pickle_that_would_run_something_is_refused_and_runs_nothing(here, metric):
-    (here / "evil").write_bytes(pickle.dumps({"data": _Trap()}, metric))
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_that_would_run_something_is_refused_and_runs_nothing(here, protocol):
+    (here / "evil").write_bytes(pickle.dumps({"data": _Trap()}, protocol))
     with pytest.raises(BadInput, match=r"asks for (posix|nt)\.mkdir, which is not run"):
         pickled_table(here / "evil")
     assert not (here / "trapped").exists()
@@ -125,8 +125,8 @@ def test_plain_values_come_out_of_a_pickle_as_they_went_in(here):
         "d": np.int64(7),
         "e": np.arange(3, dtype=">i4"),
     }
-    for metric in range(6):
-        (here / "plain").write_bytes(pickle.dumps(held, metric))
+    for protocol in range(6):
+        (here / "plain").write_bytes(pickle.dumps(held, protocol))
         result = pickled_table(here / "plain")
         assert result["a"] == held["a"] and result["b"] == held["b"] and result["d"] == 7
         for name in ("c", "e"):

@@ -93,7 +93,7 @@ def test_damaged_pickles_are_one_sentence(tmp_path, content):
 @pytest.mark.parametrize("labels", [[1, [2]], "text", 3, [0.5, 1.5], None])
 def test_labels_that_are_no_numbers_are_one_sentence(tmp_path, labels):
     held = {"data": np.zeros((2, 3072), np.uint8), "labels": labels}
-    (tmp_path / "batch").write_bytes(pickle.dumps(held, metric=2))
+    (tmp_path / "batch").write_bytes(pickle.dumps(held, protocol=2))
     with pytest.raises(BadInput, match="labels"):
         _pickled_batch(tmp_path / "batch", "labels")
 
