@@ -326,7 +326,10 @@ def _estimated(
                     maps.append(batch(x[i : i + 1], target[i : i + 1]))
             return torch.cat(maps)
         except (AssertionError, NotImplementedError, TypeError) as error:
-            if isinstance(error, TypeError) and not _refused_by_captum(error):
+            # a TypeError that Captum raised, or a call that did not fit; one from a model or from torch is a fault
+            *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+            where = str(frame.f_globals.get("__name__"))
+            if isinstance(error, TypeError) and where != __name__ and not where.startswith("captum."):
                 raise
             raise NotApplicable(f"captum's {cls.__name__} refuses this: {one_line(error)}") from error
 
@@ -356,13 +359,6 @@ def captum_object(method: Any, network: nn.Module | None) -> Callable[[nn.Module
 
     explain.__module__ = type(method).__module__
     return explain
-
-
-def _refused_by_captum(error: TypeError) -> bool:
-    """Whether Captum raised it, or the call itself did not fit; one from a model or from torch is a fault."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    where = str(frame.f_globals.get("__name__"))
-    return where == __name__ or where.startswith("captum.")
 
 
 def _values(cls: Any, model: nn.Module, x: Images, context: Context, options: Mapping[str, Any]) -> dict[str, Any]:

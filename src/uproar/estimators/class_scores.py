@@ -173,7 +173,10 @@ class Interception(TorchFunctionMode):
         args, kwargs = self._now(args), self._now(kwargs or {})
         if not args and "input" in kwargs:
             args = (kwargs.pop("input"),)
-        old = args[0] if _in_place(func, args, kwargs) else None
+        name, old = func.__name__, None
+        ending = name.endswith("_") and not name.endswith("__") and name not in _NOT_IN_PLACE
+        if args and isinstance(args[0], Tensor) and (ending or kwargs.get("inplace") or name == "__setitem__"):
+            old = args[0] if image_dependent(args) else None
         if old is not None:
             args, kwargs = ((old.clone(), *args[1:]), {**kwargs, **dict.fromkeys(kwargs.keys() & {"inplace"}, False)})
         result = self.run(func, *args, **kwargs)
@@ -246,14 +249,6 @@ def scale_and_shift(args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor
     scale = torch.rsqrt(var + given.get("eps", 1e-5))
     scale = scale if given.get("weight") is None else scale * given["weight"]
     return scale, -mean * scale + (0.0 if given.get("bias") is None else given["bias"])
-
-
-def _in_place(func: Callable, args: tuple, kwargs: dict) -> bool:
-    if not args or not isinstance(args[0], Tensor) or not image_dependent(args):
-        return False
-    name = func.__name__
-    ending = name.endswith("_") and not name.endswith("__") and name not in _NOT_IN_PLACE
-    return ending or bool(kwargs.get("inplace")) or name == "__setitem__"
 
 
 def graph(start: Any) -> list[Any]:

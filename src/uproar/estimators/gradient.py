@@ -333,7 +333,14 @@ def felzenszwalb(image: np.ndarray, scale: float, least: int) -> np.ndarray:
     than `least` join a neighbour afterwards.
     """
     h, w = image.shape[:2]
-    first, second, weight = _edges(image)
+    # pairs of neighbouring pixels, each pair once, and the distance of their colours
+    number, flat = np.arange(h * w).reshape(h, w), image.reshape(h * w, -1)
+    pairs = [
+        (number[: h - dy, max(0, -dx) : w - max(0, dx)].ravel(), number[dy:, max(0, dx) : w + min(0, dx)].ravel())
+        for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1))
+    ]
+    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    weight = np.sqrt(((flat[first] - flat[second]) ** 2).sum(1))
     order = np.argsort(weight, kind="stable")
     edges = list(zip(first[order].tolist(), second[order].tolist(), weight[order].tolist(), strict=True))
     # regions are trees of pixels, with their size and their largest edge at the root
@@ -357,15 +364,3 @@ def felzenszwalb(image: np.ndarray, scale: float, least: int) -> np.ndarray:
                 size[a] += size[b]
                 largest[a] = max(cost, largest[a], largest[b])
     return np.array([root(i) for i in range(h * w)]).reshape(h, w)
-
-
-def _edges(image: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs of neighbouring pixels, each pair once, and the distance of their colours."""
-    h, w = image.shape[:2]
-    number, flat = np.arange(h * w).reshape(h, w), image.reshape(h * w, -1)
-    pairs = [
-        (number[: h - dy, max(0, -dx) : w - max(0, dx)].ravel(), number[dy:, max(0, dx) : w + min(0, dx)].ravel())
-        for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1))
-    ]
-    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
-    return first, second, np.sqrt(((flat[first] - flat[second]) ** 2).sum(1))

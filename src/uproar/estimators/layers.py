@@ -206,8 +206,12 @@ class ForwardRecord(TorchFunctionMode):
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         made = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") in ("conv2d", "conv_transpose2d"):
+            given = dict(zip(("input", "weight"), args, strict=False)) | (kwargs or {})
+            x, weight = given["input"], given["weight"]
+            # pixels of an image are read in patches larger than one that do not overlap
+            kernel, sides = max(weight.shape[2:]), zip(x.shape[2:], made.shape[2:], strict=True)
+            self.patches = kernel > 1 and x.shape[1] <= 4 and all(-(-a // kernel) >= b for a, b in sides)
             self.convolutions.append(made)
-            self.patches = _cuts_patches(args, kwargs or {}, made)
         elif func in (FUSED, MULTI_HEAD) or (func in SOFTMAX and is_attention(made, args, kwargs or {})):
             self.attentions.append(len(self.convolutions))
         return made
@@ -245,17 +249,6 @@ class ForwardRecord(TorchFunctionMode):
 
         stack.callback(module.register_forward_pre_hook(begin).remove)
         stack.callback(module.register_forward_hook(end).remove)
-
-
-def _cuts_patches(args: tuple, kwargs: dict[str, Any], made: Tensor) -> bool:
-    """Whether a convolution reads pixels of an image in patches larger than one that do not overlap."""
-    weight = kwargs.get("weight", args[1] if len(args) > 1 else None)
-    x = kwargs.get("input", args[0] if args else None)
-    if not isinstance(weight, Tensor) or not isinstance(x, Tensor) or weight.dim() != 4:
-        return False
-    kernel, sides = max(weight.shape[2:]), x.shape[2:]
-    pixels = x.shape[1] <= 4
-    return kernel > 1 and pixels and all(-(-a // kernel) >= b for a, b in zip(sides, made.shape[2:], strict=True))
 
 
 def recorded(model: nn.Module, x: Images, *modes: TorchFunctionMode) -> ForwardRecord:
