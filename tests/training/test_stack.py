@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from uproar import Recipe, build, fit, load
 from uproar.training import fit_all, stack, stackable
@@ -50,6 +51,18 @@ def test_it_is_what_fit_does(task, recipe):
         assert not model.training
         for (name, a), (_, b) in zip(model.state_dict().items(), alone.state_dict().items(), strict=True):
             torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-8, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_a_head_that_was_made_wider_is_trained_whole():
+    """As that of an evaluator, which answers two questions: the layer does not know that it has more outputs."""
+    stacked, alone = fresh(TASK, 2)
+    for model in (stacked, alone):
+        model[-1].weight = nn.Parameter(torch.cat([model[-1].weight.detach()] * 2))
+        model[-1].bias = nn.Parameter(torch.cat([model[-1].bias.detach()] * 2))
+    images, recipe = TASK.train.read(slice(None)).double(), Recipe(epochs=1, batch=32)
+    fit_stack([stacked.double()], [images], [TASK.train.labels], recipe, 5)
+    fit(alone.double(), images, TASK.train.labels, recipe, 5)
+    torch.testing.assert_close(stacked[-1].weight, alone[-1].weight, atol=1e-10, rtol=1e-8)
 
 
 def test_a_network_does_not_depend_on_its_neighbours():
