@@ -398,6 +398,10 @@ def details_of(answer: Answer) -> tuple[str, ...]:
             f"{QUESTIONS[first.question]}. Model-free baselines: {quoted(baselines, 5)}."
         )
     measured = [f"{one.label}: {'not measured' if one.board is None else one.board.words}" for one in reliable]
+    together = card_of(agreement([metric.name for metric in choice.deciding])) if len(choice.deciding) > 1 else None
+    measured += (
+        [] if together is None else [f"{series([one.label for one in choice.deciding])} together: {together.words}"]
+    )
     if measured:
         lines.append(f"Kendall's τ with the known order of methods (docs/board.md): {'; '.join(measured)}.")
 
