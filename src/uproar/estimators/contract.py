@@ -159,9 +159,11 @@ def _responds(trial: Trial, to_class: bool = False) -> str:
     if to_class and not trial.chain.facts.get("by_class", True):
         return f"{NOT_TESTED}it is declared to explain no single class"
     if to_class:
-        return "" if _difference(trial.maps(target=0), trial.maps(target=1)) else "two classes have the same maps"
-    same = "another network gives the same maps (declare model=False for a control)"
-    return "" if _difference(trial.maps(), trial.maps(model=trial._trained(1))) else same
+        seen, same = _difference(trial.maps(target=0), trial.maps(target=1)), "two classes have the same maps"
+    else:
+        seen = _difference(trial.maps(), trial.maps(model=trial._trained(1)))
+        same = "another network gives the same maps (declare model=False for a control)"
+    return seen if seen.startswith(NOT_TESTED) else "" if seen else same
 
 
 def user_chains(chain: Chain) -> list[Chain]:
