@@ -32,7 +32,7 @@ from uproar.metrics.evaluator import (
     mask_pool,
     other_class_donors,
 )
-from uproar.metrics.mask_assignment import fold_of, moved_to, random_places
+from uproar.metrics.mask_assignment import half_of, moved_to, random_places
 from uproar.metrics.retraining import beside_mask
 from uproar.models import ModelSpec, build
 from uproar.models.copies import folded
@@ -159,7 +159,7 @@ def measure(name: str, seed: int, recipe: Recipe) -> None:
     maps = explain_chains(base, x, classes, context, [read_chain(n) for n in names], 128)
     orders = [ranks(one.flatten(1), draws) for one in maps]
     areas = [float(np.nanmean(area_under_roc(-one.numpy(), truth.flatten(1).numpy()))) for one in orders]
-    donors, places, half = other_class_donors(classes, seed), random_places(task.test, seed), fold_of(task.test, seed)
+    donors, places, half = other_class_donors(classes, seed), random_places(task.test, seed), half_of(task.test, seed)
 
     def answers(removed: Tensor) -> Tensor:
         return torch.cat([evaluator_scores(evaluator, part)[..., 0] for part in shown(task, x, removed).split(256)])

@@ -202,7 +202,7 @@ def keys_of() -> dict[str, str]:
         "metric": plain.score(random, "kinds_metric", 0).key,
         "fill of a metric": plain.score(random, "deletion(fill=kinds_fill)", 0).key,
         **{name: plain.ranking(read_chain(name), 0, "test")[0].key for name in ESTIMATORS},
-        "state": plain.prepared(prepared, 0)[0][2].key,
+        "state": plain.prepared(prepared, 0)[0][1].key,
         "task": setting(tasks="kinds_task").data.task.fingerprint,
     }
 

@@ -9,7 +9,7 @@ import uproar
 from tests.readings import base_network, reading_of, removed
 from uproar.data.task import Split
 from uproar.estimators import read_chain
-from uproar.metrics.mask_assignment import fold_of, mask_donors, other_replicate
+from uproar.metrics.mask_assignment import half_of, mask_donors, other_replicate
 from uproar.metrics.retraining import RETRAININGS, Masks, retraining_named
 from uproar.removal import FillContext
 from uproar.seeds import Draws
@@ -46,7 +46,7 @@ def test_masks_within_the_class_stay_in_the_class_and_move():
 
 def test_folds_divide_every_class_evenly_also_where_labels_alternate():
     split = split_of([0, 1] * 20)
-    fold = fold_of(split, 0)
+    fold = half_of(split, 0)
     for k in (0, 1):
         assert torch.bincount(fold[split.labels == k]).tolist() == [10, 10]
     assert [other_replicate(s) for s in (0, 1, 4)] == [1, 0, 3]

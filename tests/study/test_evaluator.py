@@ -14,7 +14,7 @@ from tests.study.conftest import SMALL
 from uproar.errors import BadInput
 from uproar.estimators.control import distance_from_class_place
 from uproar.metrics.evaluator import calibrate, evaluator_scores
-from uproar.metrics.mask_assignment import fold_of, moved_to, random_places
+from uproar.metrics.mask_assignment import half_of, moved_to, random_places
 from uproar.store import Store
 from uproar.study import ranking as shards
 from uproar.study import steps
@@ -68,7 +68,7 @@ def test_losses_are_what_the_evaluator_says_of_the_changed_images(judged):
         gone = (~mask if keeps else mask)[:, None]
         shown = torch.where(gone, reading.task.mean.view(1, -1, 1, 1), x)
         scores = evaluator_scores(network, torch.cat([shown, gone.float()], 1))[:, :, target]
-        expected = calibrate(scores, answers if target else test.labels, fold_of(test, 0))
+        expected = calibrate(scores, answers if target else test.labels, half_of(test, 0))
         np.testing.assert_allclose(bits[masks, keeps, 0, :, target], expected.numpy(), rtol=1e-4, atol=1e-5)
 
 

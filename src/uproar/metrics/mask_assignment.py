@@ -1,7 +1,4 @@
-"""Mask assignment: whose mask an image is changed with, and which fold of the data a base model is not trained on.
-
-Both are drawn for a whole split at once.
-"""
+"""Mask assignment: whose mask an image is changed with, and where masks are moved to; drawn for a whole split at once."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from uproar.seeds import generator
 ASPECT = 2.0
 """Longer side of a random block over the shorter one, at most."""
 _HALVINGS = 30
-FOLDS = 2
-"""Base models of a cross-fitted replicate: each is trained on the other half."""
 
 
 def mask_donors(split: Split, masks: Masks, seed: int) -> Tensor | None:
@@ -127,16 +122,16 @@ def moved(maps: Tensor, shifts: Tensor) -> Tensor:
     return flat.gather(-1, between).view_as(maps)
 
 
-def fold_of(split: Split, seed: int, folds: int = FOLDS) -> Tensor:
-    """For each image its fold, (n,): at random, every class divided evenly."""
+def half_of(split: Split, seed: int) -> Tensor:
+    """For each image the half (0 or 1) it lies in, (n,): at random, every class divided evenly."""
     draw = generator(seed, "folds", split.name)
-    fold = torch.empty(len(split), dtype=torch.long)
+    half = torch.empty(len(split), dtype=torch.long)
     assigned = 0
     for rows in _classes(split):
         order = torch.randperm(len(rows), generator=draw)
-        fold[rows[order]] = (torch.arange(len(rows)) + assigned) % folds
+        half[rows[order]] = (torch.arange(len(rows)) + assigned) % 2
         assigned += len(rows)
-    return fold
+    return half
 
 
 def other_replicate(seed: int) -> int:

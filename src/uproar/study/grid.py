@@ -75,11 +75,11 @@ class Setting:
             self._models[seed] = steps.base_model(data=self.data, network=self.network, **how)
         return self._models[seed]
 
-    def prepared(self, chain: Chain, seed: int) -> tuple[tuple[int, str, Result], ...]:
+    def prepared(self, chain: Chain, seed: int) -> tuple[tuple[str, Result], ...]:
         """What the estimators inside a chain make once for a network: their call, the result."""
         calls = [str(chain.leaf)] if chain.facts.get("prepare") else []
         about = {"data": self.data, "network": self.network, "explained": self.base_model(seed), "seed": seed}
-        return tuple((0, call, steps.prepared_state(call=Prepared(call), **about)) for call in calls)
+        return tuple((call, steps.prepared_state(call=Prepared(call), **about)) for call in calls)
 
     def ranking(self, chain: Chain, seed: int, split: str) -> RankingName:
         """The order in which a chain removes the pixels of a split's images."""
@@ -87,13 +87,12 @@ class Setting:
             return self.estimator(chain)
         name = (chain.name, seed, split)
         if name not in self._rankings:
-            models = (self.base_model(seed),) if chain.needs_model else ()
             shards = shards_of(self.data.task, math.prod(self.features)).get(split, (None,))
             self._rankings[name] = tuple(
                 steps.ranking(
                     data=self.data.with_annotations,
                     network=self.network if chain.needs_model else None,
-                    explained=models,
+                    explained=self.base_model(seed) if chain.needs_model else None,
                     estimator=self.estimator(chain),
                     prepared=self.prepared(chain, seed),
                     split=split,

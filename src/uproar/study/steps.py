@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -44,7 +44,7 @@ from uproar.metrics.evaluator import (
     other_class_donors,
     stacks,
 )
-from uproar.metrics.mask_assignment import RandomBlocks, fold_of, mask_donors
+from uproar.metrics.mask_assignment import RandomBlocks, half_of, mask_donors
 from uproar.metrics.probe import images_shown
 from uproar.metrics.retraining import Masks, beside_mask
 from uproar.models import MemoryBudget, build_for_input
@@ -272,25 +272,18 @@ def base_model(
     network: Network,
     recipe: Recipe | None,
     seed: int | None,
-    fold: int | None = None,
     weights: Weights | None = None,
     pretrained: Weights | None = None,
 ) -> Item:
-    """The network that is explained, trained or given, with its scores of the test images.
-
-    `fold` is a part of the training images that it does not see.
-    """
+    """The network that is explained, trained or given, with its scores of the test images."""
     task, device = data.task, current_device()
     model = network.build(task, seed or 0)
     if recipe is None or seed is None:
         assert weights is not None
         weights.load(model).to(device)
     else:
-        model, train = _initialised(model, pretrained), task.train
-        if fold is not None:
-            train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
-        images = changed_images(train)
-        fit(model.to(device), images, train.labels, recipe, seed, _epochs.get(), kind=task.kind)
+        model = _initialised(model, pretrained).to(device)
+        fit(model, changed_images(task.train), task.train.labels, recipe, seed, _epochs.get(), kind=task.kind)
     with read_by(None):
         answers = predict(model, changed_images(task.test))
     scores = kept_scores(answers, task.kind)
@@ -312,7 +305,7 @@ def prepared_state(data: Data, network: Network, explained: Stored, call: Prepar
     return Item({name: value.detach().cpu().contiguous().numpy() for name, value in state.items()})
 
 
-def _states(prepared: Sequence[tuple[str, Stored]]) -> dict[str, Any]:
+def _states(prepared: Iterable[tuple[str, Stored]]) -> dict[str, Any]:
     """What estimators prepared, by call, as they take it."""
     return {
         call: {name: torch.from_numpy(array.copy()) for name, array in kept.arrays.items()} for call, kept in prepared
@@ -368,9 +361,8 @@ def _ranking_cost(results: Sequence[Result]) -> float:
 
 def _ranking_title(results: Sequence[Result]) -> str:
     names, first = ", ".join(result["estimator"].chain.name for result in results), results[0]
-    crossed = " by networks that have not seen them" if len(first["explained"]) > 1 else ""
     part = "" if first["rows"] is None else f" {first['rows'][0]}-{first['rows'][1] - 1}"
-    return f"explain {first['split']} images{part} by {names}{crossed} seed {first['seed']}"
+    return f"explain {first['split']} images{part} by {names} seed {first['seed']}"
 
 
 @step(
@@ -385,9 +377,9 @@ def _ranking_title(results: Sequence[Result]) -> str:
 def ranking(
     data: Data,
     network: Network | None,
-    explained: tuple[Stored, ...],
+    explained: Stored | None,
     estimator: list[Estimator],
-    prepared: list[tuple[tuple[int, str, Stored], ...]],
+    prepared: list[tuple[tuple[str, Stored], ...]],
     split: str,
     rows: ShardRows | None,
     target: Target,
@@ -395,37 +387,24 @@ def ranking(
     seed: int,
     fractions: tuple[float, ...],
 ) -> list[Item]:
-    """The order in which chains that share passes remove the pixels of a split's images, or of some rows of it.
-
-    `explained` are one network, one per fold where each image is explained by a network that has not seen it, or none.
-    """
+    """The order in which chains that share passes remove the pixels of a split's images, or of some rows of it."""
     chains = [each.chain for each in estimator]
     if features == "channel" and not all(chain.facts.get("channels", True) for chain in chains):
         raise NotApplicable(f"{chains[0].name} knows no colour channels, so it cannot rank channel values")
-    models = [network_of(kept, cast(Network, network), data) for kept in explained] or [nn.Identity()]
-    states = [
-        _states([(call, kept) for each in prepared for fold, call, kept in each if fold == number])
-        for number in range(len(models))
-    ]
-    images = data.split(split)
-    _check_rules(data, models[0], states[0], chains, target, seed)
-    layers = chosen_layers(models[0], data.task.test.read(slice(0, 2)).to(current_device()), chains)
+    model = nn.Identity() if explained is None else network_of(explained, cast(Network, network), data)
+    states, images = _states(itertools.chain.from_iterable(prepared)), data.split(split)
+    _check_rules(data, model, states, chains, target, seed)
+    layers = chosen_layers(model, data.task.test.read(slice(0, 2)).to(current_device()), chains)
     first, last = (0, len(images)) if rows is None else rows
     builders = [RankingBuilder(split, fractions, rows is not None) for _ in chains]
-    fold = fold_of(images, seed) if len(models) > 1 else torch.zeros(len(images), dtype=torch.long)
     together = max(BATCH, BATCH_VALUES // math.prod(data.task.shape))
     for part in spans(last - first, min(CHUNK, images.rows_at_once)):
         numbers = torch.arange(first + part.start, first + part.stop)
-        shares = [numbers[fold[numbers] == i] for i in range(len(models))]
-        made = []
-        for share, model, state in zip(shares, models, states, strict=True):
-            if len(share):
-                x, classes, context = _explained_images(data, model, chains, images, share, state, target, seed)
-                made.append(explain_chains(model, x, classes, context, chains, together, features))
-        place = torch.cat(shares).argsort()
+        x, classes, context = _explained_images(data, model, chains, images, numbers, states, target, seed)
+        maps = explain_chains(model, x, classes, context, chains, together, features)
         draws = Draws.of(seed, numbers, split)
-        for builder, chain, *pieces in zip(builders, chains, *made, strict=True):
-            builder.add(torch.cat([maps.cpu() for maps in pieces])[place], draws, chain.name)
+        for builder, chain, values in zip(builders, chains, maps, strict=True):
+            builder.add(values.cpu(), draws, chain.name)
     return [
         builder.item(layers.get(chain.name, ()), chain=chain.name, passes=chain.passes)
         for builder, chain in zip(builders, chains, strict=True)
@@ -815,7 +794,7 @@ def evaluation(
     asked.load_state_dict(weights_of(evaluator.arrays))
     model = channels_last(folded(asked).to(current_device()))
     rows = judged_rows(split, images)
-    wanted, half = evaluator_classes(task, explained, targets)[rows], fold_of(split, seed)[rows]
+    wanted, half = evaluator_classes(task, explained, targets)[rows], half_of(split, seed)[rows]
     tested = torch.arange(0, len(rows), -(-len(rows) // LEAK_IMAGES))
     classes = wanted[tested]
     donors = other_class_donors(classes[:, -1], seed)
@@ -921,7 +900,7 @@ def metric_of_maps(
     network: Network,
     explained: Stored,
     estimator: list[Estimator],
-    prepared: list[tuple[tuple[int, str, Stored], ...]],
+    prepared: list[tuple[tuple[str, Stored], ...]],
     metric: list[Metric],
     tuned: list[tuple[FineTuning, Stored] | tuple[()]],
     split: str,
@@ -935,7 +914,7 @@ def metric_of_maps(
         if chain.is_direct:
             raise NotApplicable(f"{chain.name} removes without ranking, so there is no map to score")
     model, task, samples = network_of(explained, network, data), data.task, data.split(split)
-    states = _states([(call, kept) for each in prepared for _, call, kept in each])
+    states = _states(itertools.chain.from_iterable(prepared))
     _check_rules(data, model, states, list(chains.values()), target, seed)
     rows = judged_rows(samples, images or len(samples))
     copies = dict(pair for pair in tuned if pair)
