@@ -344,7 +344,7 @@ def test_of_two_files_that_declare_one_name_the_one_that_was_asked_for_last_coun
         (["check", "notes.txt"], "notes.txt is not a Python file: its name does not end in .py."),
         (["check", "wrong.py"], "wrong.py, line 2, is not valid Python: "),
         (["check", "missing.py"], "missing.py, line 1, imports no_such_thing, which is neither installed nor a"),
-        (["check", "only.py"], "only.py declares the fill only_fill, but no estimator and no metric to check"),
+        (["check", "only.py"], "only.py declares no estimator and no metric to check"),
         (["check", "bernoulli"], "bernoulli removes pixels without ranking them, so it has no map"),
         (["check", "only_of(grad)", "--plugin", "empty.py"], "empty.py declares nothing: write a function"),
         (["run", "--plugin", "."], ". is a folder, not a file."),

@@ -1,4 +1,4 @@
-"""Mask assignment: whose mask an image is changed with, and where masks are moved to; drawn for a whole split at once."""
+"""Mask assignment: whose mask an image is changed with, and where masks are moved to; drawn for a whole split."""
 
 from __future__ import annotations
 
