@@ -135,10 +135,10 @@ def explain(
     x, train = in_single(plain(x)), None if train is None else in_single(plain(train))
     mean, truth = plain(colour_of(mean, x, "mean")), plain(truth)
     several = isinstance(estimator, Sequence) and not isinstance(estimator, str)
-    asked: Any = estimator if several else [estimator]
-    if not asked:
+    wanted: Any = estimator if several else [estimator]
+    if not wanted:
         raise BadInput("There are no estimators: give at least one.")
-    chains = require_maps([chain_of(e, sign, channels) for e in asked])
+    chains = require_maps([chain_of(e, sign, channels) for e in wanted])
     rows = range(len(x)) if index is None else index
     if len(rows) != len(x):
         raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
@@ -152,17 +152,17 @@ def explain(
         mean = train.mean((0, 2, 3))
     held = None if inputs is None else HeldInputs.of(inputs, len(x))
 
-    def maps_of(part: slice) -> list[Tensor]:
+    def maps_of(rows: slice) -> list[Tensor]:
         """The maps of some of the images, by estimator."""
-        images, own = x[part], target if target is None or callable(target) else target[part]
+        images, followed = x[rows], target if target is None or callable(target) else target[rows]
         if callable(target):
             kind = picked_kind(target, output)
             check_kind([chain.raw for chain in chains], kind)
         else:
             kind = budget.run(lambda size: output_for(model, images, chains, size, output))
         with assuming_output(kind):
-            classes = budget.run(lambda size: _targets(model, images, own, size))
-            context = Context(draws[part], mean, known, None if truth is None else truth[part])
+            classes = budget.run(lambda size: _targets(model, images, followed, size))
+            context = Context(draws[rows], mean, known, None if truth is None else truth[rows])
             with borrowed(model), torch.no_grad():
                 context = replace(context, states=prepare_states(model, replace(context, truth=None), chains))
             if not raw:

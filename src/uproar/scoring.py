@@ -338,17 +338,20 @@ def _scores(
     """The tables of one replicate, with what a report shows beside them."""
     evaluations = {
         str(call): {
-            method: Evaluation.of(call, one.responses[str(call)], one.tied, seed) for method, one in methods.items()
+            method: Evaluation.of(call, evaluation.responses[str(call)], evaluation.tied, seed)
+            for method, evaluation in methods.items()
         }
         for call in calls
     }
-    replicates = {call: {method: [[one]] for method, one in evaluations[str(call)].items()} for call in calls}
+    replicates = {
+        call: {method: [[evaluation]] for method, evaluation in evaluations[str(call)].items()} for call in calls
+    }
     scores = combined_scores(replicates, inputs.x.shape[1:], roles)
     assert scores is not None, "there are methods and metrics"
     values = {
-        (method, metric): one.arrays["value"].astype(float)
+        (method, metric): evaluation.arrays["value"].astype(float)
         for metric, by_method in evaluations.items()
-        for method, one in by_method.items()
+        for method, evaluation in by_method.items()
     }
     n = next(iter(methods.values())).images
     shown = slice(0, min(n, SHOWN))
@@ -365,7 +368,7 @@ def _scores(
             metric: replace(curves, values={m: e.arrays["curve"] for m, e in evaluations[metric].items()})
             for metric, curves in scores.curves.items()
         },
-        forwards=sum(one.shown for one in methods.values()) + len(inputs.clean),
+        forwards=sum(evaluation.shown for evaluation in methods.values()) + len(inputs.clean),
         notices=tuple(inputs.notices),
         images=inputs.x[shown].numpy(),
         maps={name: a[shown].numpy() for name, a in inputs.maps.items()},
@@ -419,8 +422,8 @@ def curve(
     ([0.0, 0.25, 0.5, 0.75, 1.0], torch.Size([4, 5]))
     """
     call = parse(metric)
-    given = tuple(sorted({**dict(call.options), **options}.items()))
-    text = str(Call(call.name, (), given))
+    completed = tuple(sorted({**dict(call.options), **options}.items()))
+    text = str(Call(call.name, (), completed))
     beside: ScoreOptions = {"mean": mean, "output": output, "seed": seed, "index": index, "batch_size": batch_size}
     scores = score_all(model, x, target, {"map": maps}, [text], inputs=inputs, **beside)
     name = str(read_metric(text))
@@ -434,8 +437,8 @@ def _guarded(name: str, explain: Explain) -> Explain:
     """The function that makes further maps of a method, kept from changing what others share."""
 
     def explained(model: nn.Module, images: Tensor, classes: Tensor, draws: Draws) -> Tensor:
-        owner, given = f"The function explain[{name!r}]", [model, images, classes, draws]
-        maps: Tensor = guarded_call(owner, explain, given, model=model)
+        owner, inputs = f"The function explain[{name!r}]", [model, images, classes, draws]
+        maps: Tensor = guarded_call(owner, explain, inputs, model=model)
         return maps
 
     return explained
@@ -458,10 +461,10 @@ def _fine_tuner(
 def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
     """Maps as (n, h, w); channels are summed, another size is refused."""
     try:
-        given = plain(torch.as_tensor(maps)).cpu()
+        values = plain(torch.as_tensor(maps)).cpu()
     except (TypeError, ValueError, RuntimeError):
         raise BadInput(f"The maps {name!r} are no array of numbers.") from None
-    a = map_values(given, f"The map {name!r}")
+    a = map_values(values, f"The map {name!r}")
     n, c, h, w = x.shape
     if a.dim() == 4 and a.shape[1] in (1, c):
         a = a.sum(1)

@@ -119,7 +119,7 @@ def test_too_few_seeds_and_wrong_times_are_refused():
 def test_an_evaluator_is_asked_again_only_of_the_methods_that_its_score_leaves_open():
     study = uproar.study_of({**SMALL, "estimators": ["grad", "ig", "sobel"], "metrics": ["evaluator"]})
     (setting,), kinds = settings_of(study), {"grad": "method", "ig": "method", "sobel": "baseline"}
-    place = (*setting.place, "label")
+    place = (*setting.names, "label")
 
     def open_ones(gains):
         bits = scores_of(gains, {**kinds, "random": "random"}).bits

@@ -221,7 +221,7 @@ def finish(results: Run, page: Path, folder: Path) -> int:
     failed, missing = status_count(results, "failed"), status_count(results, "missing")
     if missing or results.lost:
         what = f"{missing} results are not there yet" if missing else f"{results.lost} results are lost"
-        errors.say(("missing", "yellow"), f" {what} in {results.place}.")
+        errors.say(("missing", "yellow"), f" {what} in {results.store}.")
     print_file("Report", page)
     steps = [f"open {page}"]
     retrained = len(results.cells) > 0

@@ -239,10 +239,10 @@ def first_windows(places: np.ndarray, h: int, w: int, size: int) -> np.ndarray:
     before, after = size // 2, (size - 1) // 2 + 1
     for image, order in zip(windows, np.argsort(places, axis=1), strict=True):
         number = 0
-        for row, column in zip(*(part.tolist() for part in np.divmod(order, w)), strict=True):
+        for row, column in zip(*(patch.tolist() for patch in np.divmod(order, w)), strict=True):
             if image[row, column] < 0:
-                part = image[max(row - before, 0) : row + after, max(column - before, 0) : column + after]
-                part[part < 0] = number
+                patch = image[max(row - before, 0) : row + after, max(column - before, 0) : column + after]
+                patch[patch < 0] = number
                 number += 1
     return windows.reshape(len(places), h * w)
 

@@ -208,9 +208,9 @@ def folded_gaussian(size: int, sigma: float) -> Tensor:
     """Weights of a Gaussian around the middle of a window that is mirrored at its own edges; they sum to 1."""
     reach = math.floor(4 * sigma + 0.5)
     steps = torch.arange(-reach, reach + 1)
-    place = (steps + size // 2) % (2 * size)
-    place = torch.minimum(place, 2 * size - 1 - place)
-    return torch.zeros(size, dtype=torch.float64).index_add_(0, place, gaussian_kernel(steps, sigma))
+    source = (steps + size // 2) % (2 * size)
+    source = torch.minimum(source, 2 * size - 1 - source)
+    return torch.zeros(size, dtype=torch.float64).index_add_(0, source, gaussian_kernel(steps, sigma))
 
 
 def _rise_counts(shape: Sequence[int], step: int | None) -> list[int]:

@@ -73,11 +73,14 @@ def average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation | None:
     """
     if len(evaluations) < 2:
         return next(iter(evaluations), None)
-    shared = [name for name in AVERAGED if all(name in one.arrays for one in evaluations)]
-    means = {name: nanmean(np.stack([one.arrays[name].astype(float) for one in evaluations])) for name in shared}
-    value = float(nanmean(np.array([one.value for one in evaluations])))
-    undefined = max(one.facts["nan"] for one in evaluations)
-    tied = float(np.mean([one.facts["tied"] for one in evaluations]))
+    shared = [name for name in AVERAGED if all(name in evaluation.arrays for evaluation in evaluations)]
+    means = {
+        name: nanmean(np.stack([evaluation.arrays[name].astype(float) for evaluation in evaluations]))
+        for name in shared
+    }
+    value = float(nanmean(np.array([evaluation.value for evaluation in evaluations])))
+    undefined = max(evaluation.facts["nan"] for evaluation in evaluations)
+    tied = float(np.mean([evaluation.facts["tied"] for evaluation in evaluations]))
     facts = {**evaluations[0].facts, "value": value, "nan": undefined, "tied": tied}
     return Evaluation({**evaluations[0].arrays, **means}, facts)
 
@@ -121,15 +124,15 @@ def evaluate_methods(
             def evaluated(
                 some: slice, at_once: int, group: Sequence[str] = group, start: int = rows.start
             ) -> list[tuple[dict[str, Responses], int, Tensor]]:
-                made = batches(group, slice(start + some.start, start + some.stop))
+                explained = batches(group, slice(start + some.start, start + some.stop))
                 return [
                     (*evaluate(calls[method], batch, at_once), tied_pixels(batch.maps))
-                    for method, batch in zip(group, made, strict=True)
+                    for method, batch in zip(group, explained, strict=True)
                 ]
 
-            for part in budget.over(rows.stop - rows.start, TOGETHER, evaluated):
-                for method, one in zip(group, part, strict=True):
-                    parts[method].append(one)
+            for responses in budget.over(rows.stop - rows.start, TOGETHER, evaluated):
+                for method, evaluation in zip(group, responses, strict=True):
+                    parts[method].append(evaluation)
             whole = rows.stop if group is groups[-1] else rows.start
             listen(", ".join(group), rows.stop - rows.start, whole, time.perf_counter() - began)
     return {method: _joined(each) for method, each in parts.items()}

@@ -104,7 +104,7 @@ def evaluator_of_answer() -> str:
 def families_for(h: int, w: int) -> list[Chain]:
     """The rankings that training masks are made from; none looks at a network."""
     side = min(h, w)
-    sigmas = sorted({max(0.7, side / part) for part in (16, 8, 4)})
+    sigmas = sorted({max(0.7, side / parts) for parts in (16, 8, 4)})
     blobs = [f"random_blurred(sigma={sigma:g})" for sigma in sigmas]
     return [read_chain(name) for name in ("random", "block_random", *blobs, "sobel", "brightness")]
 
@@ -115,7 +115,7 @@ def mask_pool(task: Task, features: tuple[int, ...], seed: int) -> Tensor:
     most = max(1, POOL_FEATURES // (len(chains) * math.prod(features)))
     size = min(TINY_POOL if math.prod(features[-2:]) <= TINY else POOL, most, len(task.train))
     rows = torch.randperm(len(task.train), generator=generator(seed, "evaluator pool"))[:size].sort().values
-    return torch.cat([_places(task, features, chains, part, seed) for part in rows.split(128)])
+    return torch.cat([_places(task, features, chains, some, seed) for some in rows.split(128)])
 
 
 def _places(task: Task, features: tuple[int, ...], chains: list[Chain], rows: Tensor, seed: int) -> Tensor:
@@ -164,8 +164,8 @@ class MaskedImages:
     def removed(self, rows: Tensor) -> Tensor:
         """The masks of some rows, bool."""
         places = moved(self.pool[self.donors[rows]], self.shifts[rows])
-        one = (-1, *[1] * (places.dim() - 1))
-        return (places < self.above[rows].view(one)) ^ self.from_bottom[rows].view(one)
+        shape = (-1, *[1] * (places.dim() - 1))
+        return (places < self.above[rows].view(shape)) ^ self.from_bottom[rows].view(shape)
 
 
 class EvaluatorNetwork(nn.Module):
@@ -217,8 +217,8 @@ def evaluator_scores(network: nn.Module, x: Tensor) -> Tensor:
     if network.training:
         network.eval()
     with torch.inference_mode():
-        given = x.to(device_of(network)).contiguous(memory_format=torch.channels_last)
-        scores: Tensor = raw_output(network, given).float().cpu()
+        batch = x.to(device_of(network)).contiguous(memory_format=torch.channels_last)
+        scores: Tensor = raw_output(network, batch).float().cpu()
     if scores.dim() != 3:
         raise BadInput(f"The evaluator must give scores (images, classes, targets), not {tuple(scores.shape)}.")
     return scores.clone()
@@ -263,17 +263,17 @@ def begin_as(network: EvaluatorNetwork, explained: nn.Module) -> None:
 
     What cannot be taken over stays as it was drawn.
     """
-    own, other = network.body.state_dict(), explained.state_dict()
+    weights, other = network.body.state_dict(), explained.state_dict()
     learned = dict(network.body.named_parameters())
-    for name in own.keys() & other.keys():
-        value, there = own[name], other[name].detach().cpu()
-        if there.shape == value.shape:
-            own[name] = there.clone()
-        elif there.shape[1:] == value.shape[1:] and len(value) == network.targets * len(there):
-            own[name] = torch.cat([there] * network.targets)
-        elif name in learned and value.dim() == 4 and there.shape[1] < value.shape[1]:
-            own[name] = torch.cat([there, torch.zeros_like(value[:, there.shape[1] :])], 1)
-    network.body.load_state_dict(own)
+    for name in weights.keys() & other.keys():
+        value, source = weights[name], other[name].detach().cpu()
+        if source.shape == value.shape:
+            weights[name] = source.clone()
+        elif source.shape[1:] == value.shape[1:] and len(value) == network.targets * len(source):
+            weights[name] = torch.cat([source] * network.targets)
+        elif name in learned and value.dim() == 4 and source.shape[1] < value.shape[1]:
+            weights[name] = torch.cat([source, torch.zeros_like(value[:, source.shape[1] :])], 1)
+    network.body.load_state_dict(weights)
 
 
 def evaluator_recipe(recipe: Recipe) -> Recipe:
@@ -297,8 +297,8 @@ def fit_evaluators(
         bodies, larger = [network.body for network in networks], _in_larger_batches(evaluator_recipe(recipe))
         fit_stack(bodies, images, labels, larger, seeds, answers=networks[0].by_target)  # type: ignore[arg-type]
         return
-    for network, own, wanted, seed in zip(networks, images, labels, seeds, strict=True):
-        fit(network, own, wanted, evaluator_recipe(recipe), seed)
+    for network, masked, wanted, seed in zip(networks, images, labels, seeds, strict=True):
+        fit(network, masked, wanted, evaluator_recipe(recipe), seed)
 
 
 def stacks(network: EvaluatorNetwork, shape: Sequence[int], recipe: Recipe) -> bool:
@@ -345,10 +345,10 @@ def other_class_donors(classes: Tensor, seed: int) -> Tensor:
     draw = generator(seed, "donors of another class")
     donors = torch.arange(len(classes))
     for k in classes.unique():
-        own, others = (classes == k).nonzero()[:, 0], (classes != k).nonzero()[:, 0]
+        same, others = (classes == k).nonzero()[:, 0], (classes != k).nonzero()[:, 0]
         if not len(others):
             return donors[:0]
-        donors[own] = others[torch.randint(len(others), own.shape, generator=draw)]
+        donors[same] = others[torch.randint(len(others), same.shape, generator=draw)]
     return donors
 
 

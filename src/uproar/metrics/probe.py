@@ -80,15 +80,15 @@ def outputs_by_change(batch: Batch, changes: Iterable[Change], rows: int = ROWS)
     n, k = batch.clean.shape
     table = torch.empty(len(fresh), n, k, dtype=batch.clean.dtype)
     with torch.inference_mode():
-        for part, where in _parts(batch, rows):
-            size, each = len(part.x), max(1, rows // len(part.x))
+        for piece, where in _parts(batch, rows):
+            size, each = len(piece.x), max(1, rows // len(piece.x))
             # Written in place, since fresh memory costs as much as a small network.
-            images = part.pixels.repeat(min(each, len(fresh)), 1, 1, 1)
+            images = piece.pixels.repeat(min(each, len(fresh)), 1, 1, 1)
             images = images.contiguous(memory_format=torch.channels_last)
             for some in spans(len(fresh), each):
                 changes = fresh[some]
                 for i, change in enumerate(changes):
-                    _write(change, part, images[i * size : (i + 1) * size])
+                    _write(change, piece, images[i * size : (i + 1) * size])
                 answer = asked(batch, images[: len(changes) * size])
                 table[some, where] = answer.view(len(changes), size, k).to(table)
     outputs.update(zip(fresh, table, strict=True))
@@ -115,9 +115,9 @@ def _write(change: Change, batch: Batch, images: Images) -> None:
     """Write the changed images into a place of their own."""
     cls = type(change)
     if not is_builtin(change):  # one of the user gets a batch that only classes of its module share
-        own = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
+        copy = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
         owner = f"The change {cls.__name__} of a metric"
-        images.copy_(guarded_call(owner, change.images, [own], model=batch.model))
+        images.copy_(guarded_call(owner, change.images, [copy], model=batch.model))
     elif isinstance(change, Removed):
         change.into(batch, images)
     else:
@@ -159,9 +159,9 @@ def _check(batch: Batch) -> None:
 def _respond(call: Call, batch: Batch, outputs: Outputs) -> Responses:
     """What a metric says of each image; one of the user gets copies."""
     entry, options = bound(call)
-    given = [batch, outputs] if len(entry.inputs) > 1 else [batch]
+    inputs = [batch, outputs] if len(entry.inputs) > 1 else [batch]
     owner = f"The metric {entry.name}"
-    responses = guarded_call(owner, entry.function, given, options, batch.model)
+    responses = guarded_call(owner, entry.function, inputs, options, batch.model)
     n = len(batch.x)
     if not isinstance(responses, dict) or not isinstance(responses.get("value"), Tensor):
         raise BadShape(f"{owner} must return a dictionary of tensors with one called 'value'.")
@@ -197,7 +197,8 @@ def _images_shown(names: tuple[str, ...], shape: tuple[int, int, int], versions:
 def joined(parts: Sequence[dict[str, Responses]]) -> dict[str, Responses]:
     """Responses of several batches as if they had been one."""
     return {
-        name: {key: torch.cat([part[name][key] for part in parts]) for key in first} for name, first in parts[0].items()
+        name: {key: torch.cat([piece[name][key] for piece in parts]) for key in first}
+        for name, first in parts[0].items()
     }
 
 
@@ -278,7 +279,7 @@ def curve_of(
 
 def _means(batch: Batch, outputs: Outputs, points: Sequence[Sequence[Change]], by: By) -> Tensor:
     scores = target_score(torch.stack([outputs[change] for point in points for change in point]), batch.target, by)
-    return torch.stack([part.mean(0) for part in scores.split([len(point) for point in points])], 1)
+    return torch.stack([values.mean(0) for values in scores.split([len(point) for point in points])], 1)
 
 
 def follows_values() -> bool:

@@ -120,8 +120,8 @@ class Retraining:
         """
         if not self.retrains:
             return [self.test.of]
-        alike = (one for one in RETRAININGS.values() if one.retrains and one.network == self.network)
-        return list(dict.fromkeys(one.test.of for one in alike if one.test.by == self.test.by))
+        alike = (metric for metric in RETRAININGS.values() if metric.retrains and metric.network == self.network)
+        return list(dict.fromkeys(metric.test.of for metric in alike if metric.test.by == self.test.by))
 
     def removed(self, important: Tensor) -> Tensor:
         """The mask of removed pixels; `important` is the first share t of the ranking."""

@@ -83,10 +83,12 @@ class Choice:
     shortcut: bool = False
     """Whether the network and the data disagree about what matters."""
 
-    def better(self, one: str, other: str) -> bool:
+    def better(self, first: str, second: str) -> bool:
         """Whether a deciding metric finds one method significantly better than another, and none the other way."""
-        found = [metric.significant for metric in self.deciding]
-        return any((one, other) in pairs for pairs in found) and not any((other, one) in pairs for pairs in found)
+        pairs_by_metric = [metric.significant for metric in self.deciding]
+        return any((first, second) in pairs for pairs in pairs_by_metric) and not any(
+            (second, first) in pairs for pairs in pairs_by_metric
+        )
 
 
 def trusted_of(metrics: Sequence[Evidence]) -> list[Evidence]:
@@ -116,7 +118,8 @@ def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
     qualified = tuple(
         name
         for name in methods
-        if any(one.better for one in standings[name]) and not any(one.lead.high < 0 for one in standings[name])
+        if any(standing.better for standing in standings[name])
+        and not any(standing.lead.high < 0 for standing in standings[name])
     )
     decided = Choice(deciding, methods, qualified)
     best = [name for name in qualified if not decided.better(qualified[0], name)]
@@ -217,7 +220,7 @@ def answer_of(
     """The recommendation from what the metrics say; `scores` are metrics without retraining, and checks."""
     metrics = checked(evidence)
     warnings: dict[str, dict[str, Flag]] = {}
-    checks = [read_checks(one) for one in scores]
+    checks = [read_checks(scored) for scored in scores]
     for flag in (*flags, *(flag for raised, _ in checks for flag in raised)):
         warnings.setdefault(flag.method, {}).setdefault(flag.kind, flag)
     seconds = costs.get("milliseconds_per_image", pd.Series(np.nan, costs.index)) / 1000
@@ -273,15 +276,15 @@ def letter_groups(names: Sequence[str], decided: Callable[[str, str], bool]) -> 
     groups = [frozenset(range(len(names)))] if names else []
     for i, j in combinations(range(len(names)), 2):
         if decided(names[i], names[j]):
-            split = [part for one in groups for part in ((one - {i}, one - {j}) if {i, j} <= one else (one,))]
-            groups = [one for one in dict.fromkeys(split) if not any(one < other for other in split)]
+            split = [half for group in groups for half in ((group - {i}, group - {j}) if {i, j} <= group else (group,))]
+            groups = [group for group in dict.fromkeys(split) if not any(group < other for other in split)]
     kept = sorted(groups, key=sorted)
-    for one in reversed(list(kept)):  # a letter whose pairs, or whose only method, others have too is not needed
-        others = [other for other in kept if other != one]
-        links: list[tuple[int, ...]] = [*combinations(sorted(one), 2)] or [tuple(one)]
+    for group in reversed(list(kept)):  # a letter whose pairs, or whose only method, others have too is not needed
+        others = [other for other in kept if other != group]
+        links: list[tuple[int, ...]] = [*combinations(sorted(group), 2)] or [tuple(group)]
         if all(any(set(link) <= other for other in others) for link in links):
             kept = others
-    return tuple(tuple(names[i] for i in one) for one in sorted(map(sorted, kept)))
+    return tuple(tuple(names[i] for i in group) for group in sorted(map(sorted, kept)))
 
 
 def letters_of(groups: Sequence[Sequence[str]]) -> Mapping[str, str]:
@@ -292,9 +295,9 @@ def letters_of(groups: Sequence[Sequence[str]]) -> Mapping[str, str]:
     """
     letters: dict[str, str] = {}
     for number, group in enumerate(groups):
-        rounds, place = divmod(number, len(LETTERS))
+        rounds, letter = divmod(number, len(LETTERS))
         for name in group:
-            letters[name] = letters.get(name, "") + LETTERS[place] + (str(rounds) if rounds else "")
+            letters[name] = letters.get(name, "") + LETTERS[letter] + (str(rounds) if rounds else "")
     return letters
 
 
@@ -356,10 +359,10 @@ def lines_of(answer: Answer) -> tuple[str, ...]:
     untested = []
     for method in answer.methods:
         standings = [metric.standings[method] for metric in choice.deciding if method in metric.standings]
-        if standings and all(math.isnan(one.p) for one in standings):
+        if standings and all(math.isnan(standing.p) for standing in standings):
             untested.append(method)
         elif standings and method not in choice.qualified:
-            not_better.setdefault(min(standings, key=lambda one: one.lead.value).baseline, []).append(method)
+            not_better.setdefault(min(standings, key=lambda standing: standing.lead.value).baseline, []).append(method)
     for baseline, methods in sorted(not_better.items(), key=lambda group: -len(group[1]))[:2]:
         others.append(f"Not significantly better than `{baseline}`: {quoted(methods)}.")
     others += [f"Not tested: {quoted(untested)}."] if untested else []
@@ -397,11 +400,10 @@ def details_of(answer: Answer) -> tuple[str, ...]:
             f"Decided by {series([metric.label for metric in choice.deciding])} ({first.basis}): "
             f"{QUESTIONS[first.question]}. Model-free baselines: {quoted(baselines, 5)}."
         )
-    measured = [f"{one.label}: {'not measured' if one.board is None else one.board.words}" for one in reliable]
+    measured = [f"{known.label}: {'not measured' if known.board is None else known.board.words}" for known in reliable]
     together = card_of(agreement([metric.name for metric in choice.deciding])) if len(choice.deciding) > 1 else None
-    measured += (
-        [] if together is None else [f"{series([one.label for one in choice.deciding])} together: {together.words}"]
-    )
+    if together is not None:
+        measured.append(f"{series([metric.label for metric in choice.deciding])} together: {together.words}")
     if measured:
         lines.append(f"Kendall's τ with the known order of methods (docs/board.md): {'; '.join(measured)}.")
 
@@ -440,10 +442,12 @@ def _would_decide(answer: Answer) -> str:
     for metric in answer.choice.deciding:
         n = metric.replicates if metric.unit == "replicates" or metric.replicates > 1 else metric.images
         unit = "images" if n == metric.images and metric.replicates == 1 else "replicates"
-        for method, one in metric.standings.items():
-            size = required_sample_size(one.lead.value, one.lead.half_width, one.lead.df, n, len(metric.standings))
-            if not one.better and size is not None:
-                needed.append((size / n, f"{size} {unit} instead of {n}", method, one.baseline))
+        for method, standing in metric.standings.items():
+            size = required_sample_size(
+                standing.lead.value, standing.lead.half_width, standing.lead.df, n, len(metric.standings)
+            )
+            if not standing.better and size is not None:
+                needed.append((size / n, f"{size} {unit} instead of {n}", method, standing.baseline))
     times, amount, method, baseline = min(needed, default=(math.inf, "", "", ""))
     if not math.isfinite(times):
         return ""

@@ -140,9 +140,9 @@ def board_table() -> pd.DataFrame:
 
 def cards(table: pd.DataFrame) -> list[Card]:
     """A card for every metric of a table, the best first by the lower of its two τ."""
-    made = [Card(str(metric), rows) for metric, rows in table.groupby("metric", sort=False)]
-    lower = {card.metric: min(card.tau("order").value, card.tau("top").value) for card in made}
-    return sorted(made, key=lambda card: (math.isnan(lower[card.metric]), -lower[card.metric]))
+    unsorted = [Card(str(metric), rows) for metric, rows in table.groupby("metric", sort=False)]
+    lower = {card.metric: min(card.tau("order").value, card.tau("top").value) for card in unsorted}
+    return sorted(unsorted, key=lambda card: (math.isnan(lower[card.metric]), -lower[card.metric]))
 
 
 def card_of(metric: str) -> Card | None:

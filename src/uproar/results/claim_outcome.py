@@ -217,9 +217,9 @@ def claims_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
     that of the number lying at the nearer end of the claimed range, two-sided and alone.
     """
     rows: list[dict[str, Any]] = []
-    for one in judgements:
-        about = {name: getattr(one, name) for name in (*ABOUT, *BEHIND)}
-        rows += [{**about, **_number(m), "decides": m == one.deciding} for m in one.measures] or [
+    for judgement in judgements:
+        about = {name: getattr(judgement, name) for name in (*ABOUT, *BEHIND)}
+        rows += [{**about, **_number(m), "decides": m == judgement.deciding} for m in judgement.measures] or [
             {**about, "decides": False}
         ]
     return pd.DataFrame(rows, columns=[*ABOUT, *NUMBERS, *BEHIND])

@@ -92,14 +92,14 @@ def differing_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> d
     >>> differing_settings({"fill": "mean", "recipe": {"epochs": 2, "lr": 0.1}}, {"recipe": {"epochs": 1, "lr": 0.1}})
     {'fill': ('mean', None), 'recipe.epochs': (2, 1)}
     """
-    found: dict[str, tuple[Any, Any]] = {}
+    differing: dict[str, tuple[Any, Any]] = {}
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found |= {f"{name}.{part}": values for part, values in differing_settings(old, new).items()}
+            differing |= {f"{name}.{setting}": values for setting, values in differing_settings(old, new).items()}
         elif old != new:
-            found[name] = old, new
-    return found
+            differing[name] = old, new
+    return differing
 
 
 def _compare_values(before: pd.DataFrame, after: pd.DataFrame) -> Values:
@@ -120,13 +120,13 @@ def _verdicts(run: Results) -> pd.DataFrame:
         for scores in view.evaluators.values():
             frame = scores.verdicts.rename(columns={"over_random": "advantage"})
             frames.append(frame.assign(task=view.task, model=view.model, metric=scores.name, unit="bits"))
-    there = [frame[wanted] for frame in frames if len(frame)]
-    return pd.concat(there, ignore_index=True) if there else pd.DataFrame(columns=wanted)
+    filled = [frame[wanted] for frame in frames if len(frame)]
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=wanted)
 
 
 def _compare_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    place = [*VERDICT, "unit"]
-    joined = before.merge(after, on=place, how="outer", suffixes=("_before", "_after"), sort=False)
+    about = [*VERDICT, "unit"]
+    joined = before.merge(after, on=about, how="outer", suffixes=("_before", "_after"), sort=False)
     joined["change"] = [_change(old, new) for old, new in zip(joined["side_before"], joined["side_after"], strict=True)]
     renamed = joined.rename(columns={"verdict_before": "before", "verdict_after": "after"})
     return renamed[list(VERDICT_COLUMNS)]

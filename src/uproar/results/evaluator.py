@@ -144,18 +144,18 @@ class EvaluatorScores:
         """The gains from `removing` and from `keeping`, where there are any."""
         parts = {}
         for keeps in (False, True):
-            own, moved = self.bits.own.get((name, keeps)), self.bits.shifted.get((name, keeps))
-            if own is not None and moved is not None:
-                parts["keeping" if keeps else "removing"] = mask_gain(own, moved, keeps)
+            unmoved, moved = self.bits.own.get((name, keeps)), self.bits.shifted.get((name, keeps))
+            if unmoved is not None and moved is not None:
+                parts["keeping" if keeps else "removing"] = mask_gain(unmoved, moved, keeps)
         return parts
 
     def lost_share(self, name: str) -> Interval:
         """The share of what is known under moved masks that is lost with the pixels that an estimator ranks first."""
-        own, moved = (losses.get((name, False)) for losses in (self.bits.own, self.bits.shifted))
-        known = np.nan if own is None or moved is None else self.bits.entropy - float(np.nanmean(moved))
-        if own is None or moved is None or not known > 0:
+        losses_own, moved = (losses.get((name, False)) for losses in (self.bits.own, self.bits.shifted))
+        known = np.nan if losses_own is None or moved is None else self.bits.entropy - float(np.nanmean(moved))
+        if losses_own is None or moved is None or not known > 0:
             return Interval(np.nan)
-        lost = Measurements(own - moved).interval()
+        lost = Measurements(losses_own - moved).interval()
         return Interval(lost.value / known, lost.low / known, lost.high / known)
 
     @functools.cached_property
@@ -163,12 +163,12 @@ class EvaluatorScores:
         """Every estimator's score, the largest first; see SCORE_COLUMNS."""
         rows = []
         for name, values in self.measurements.items():
-            one = values.interval()
-            row = {"estimator": name, "kind": self.bits.kinds.get(name, "method"), **one.as_row("score")}
-            parts = {direction: float(np.nanmean(part)) for direction, part in self._parts(name).items()}
+            interval = values.interval()
+            row = {"estimator": name, "kind": self.bits.kinds.get(name, "method"), **interval.as_row("score")}
+            parts = {direction: float(np.nanmean(gains)) for direction, gains in self._parts(name).items()}
             parts["against_random"] = self._against_random(name)
             parts["leak"] = self.bits.leaks.get(name, 0.0)
-            rows.append(row | {"p": one.p, **parts, "n": one.n, "replicates": one.replicates})
+            rows.append(row | {"p": interval.p, **parts, "n": interval.n, "replicates": interval.replicates})
         frame = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
         return frame.sort_values("score", ascending=False, ignore_index=True)
 
@@ -187,7 +187,7 @@ class EvaluatorScores:
         frames = [pd.DataFrame(columns=list(IMAGE_COLUMNS))]
         for name, values in self.measurements.items():
             replicate, image = self.axes(values)
-            parts = {direction: part.ravel() for direction, part in self._parts(name).items()}
+            parts = {direction: gains.ravel() for direction, gains in self._parts(name).items()}
             frame = pd.DataFrame({"replicate": replicate, "image": image, **parts})
             frames.append(frame.assign(estimator=name, kind=self.bits.kinds.get(name, "method")))
         return pd.concat(frames[1:] or frames, ignore_index=True).reindex(columns=list(IMAGE_COLUMNS))
@@ -222,10 +222,10 @@ class EvaluatorScores:
         scores = self.table.set_index("estimator")
         frame = scores.loc[self.of_kind("method"), ["score", "low", "high", "n", "replicates"]].copy()
         parts = ((random, "over_random", "over_random_p", "p_random"), (free, "margin", "margin_p", "p_baseline"))
-        for part, name, alone, adjusted in parts:
-            part = part.reindex(frame.index)
-            frame[[name, f"{name}_low", f"{name}_high"]] = part[["margin", "low", "high"]]
-            frame[[f"{name}_df", alone, adjusted]] = part[["df", "p", "p_holm"]]
+        for table_part, name, alone, adjusted in parts:
+            table_part = table_part.reindex(frame.index)
+            frame[[name, f"{name}_low", f"{name}_high"]] = table_part[["margin", "low", "high"]]
+            frame[[f"{name}_df", alone, adjusted]] = table_part[["df", "p", "p_holm"]]
         against_random = random["side"].reindex(frame.index).fillna(0)
         better = free["side"].reindex(frame.index).fillna(0).astype(bool)
         beats_random = (against_random == 1) | frame["p_random"].isna()
@@ -257,7 +257,9 @@ def leaked_share(above_chance: Numbers) -> float:
         for numbers in above_chance.reshape(len(above_chance), -1, above_chance.shape[-1]).swapaxes(0, 1)
     ]
     intervals = [test.interval() for test in tests]
-    significant = [one.value for one in intervals if one.value > 0 and one.p / 2 * len(tests) < ALPHA]
+    significant = [
+        interval.value for interval in intervals if interval.value > 0 and interval.p / 2 * len(tests) < ALPHA
+    ]
     return max(significant, default=0.0)
 
 

@@ -323,29 +323,33 @@ def _random_curve(curves: Curves | None, facts: Mapping[str, Any]) -> tuple[tupl
 
 def checked(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """The metrics that recommend in the order of KINDS, each with why it is not reliable here, and its card."""
-    evidence = [one for one in evidence if one.kind is not None]
-    often, complete = Counter(one.label for one in evidence), []
-    for one in evidence:
-        label = one.label if often[one.label] == 1 else one.name
-        why = _contradicted(one, evidence) or _why_unreliable(one)
-        complete.append(replace(one, label=label, unreliable=why, board=card_of(one.name)))
-    return tuple(sorted(complete, key=lambda one: KINDS.index(one.kind or "retrained")))
+    evidence = [each for each in evidence if each.kind is not None]
+    often, complete = Counter(each.label for each in evidence), []
+    for each in evidence:
+        label = each.label if often[each.label] == 1 else each.name
+        why = _contradicted(each, evidence) or _why_unreliable(each)
+        complete.append(replace(each, label=label, unreliable=why, board=card_of(each.name)))
+    return tuple(sorted(complete, key=lambda each: KINDS.index(each.kind or "retrained")))
 
 
-def _why_unreliable(one: Evidence) -> str:
+def _why_unreliable(metric: Evidence) -> str:
     """The first reason not to rely on a metric by its own numbers; nothing where there is none."""
-    if one.control.state == "failed":
-        return one.control.sentence
-    if not one.baselines & one.values.keys():
+    if metric.control.state == "failed":
+        return metric.control.sentence
+    if not metric.baselines & metric.values.keys():
         return "it has no model-free baseline to compare with, such as `random`"
-    several = one.replicates > 1 or one.unit == "replicates" or "evaluator" in (one.kind or "")
-    if several and one.replicates < LEAST_REPLICATES:
-        return f"{counted(one.replicates, 'replicate')}, a verdict needs {LEAST_REPLICATES}"
-    if not one.comparisons["p"].notna().any():
-        return f"{one.basis}: nothing varies that could be tested"
-    if several and one.standings and all(math.isnan(standing.p) for standing in one.standings.values()):
+    several = metric.replicates > 1 or metric.unit == "replicates" or "evaluator" in (metric.kind or "")
+    if several and metric.replicates < LEAST_REPLICATES:
+        return f"{counted(metric.replicates, 'replicate')}, a verdict needs {LEAST_REPLICATES}"
+    if not metric.comparisons["p"].notna().any():
+        return f"{metric.basis}: nothing varies that could be tested"
+    if several and metric.standings and all(math.isnan(standing.p) for standing in metric.standings.values()):
         return f"no method and baseline has {LEAST_REPLICATES} replicates in common, which a verdict needs"
-    if one.kind == "filled" and len(one.random_curve) > 1 and (reach := in_domain_share(one.random_curve)) < IN_DOMAIN:
+    if (
+        metric.kind == "filled"
+        and len(metric.random_curve) > 1
+        and (reach := in_domain_share(metric.random_curve)) < IN_DOMAIN
+    ):
         # a network that no longer recognises what lost some random pixels fails for another reason than a ranking
         return f"the network's accuracy is not kept when {100 * reach:.0f} % of the pixels are replaced at random"
     return ""
@@ -369,18 +373,17 @@ def in_domain_share(curve: Sequence[tuple[float, float]]) -> float:
     return round(float(np.interp(-half, -answers[i - 1 : i + 1], shares[i - 1 : i + 1])), 6) if i else 0.0
 
 
-def _contradicted(one: Evidence, evidence: Sequence[Evidence]) -> str:
+def _contradicted(metric: Evidence, evidence: Sequence[Evidence]) -> str:
     """Worse than random under ROAR and better under KAR: the masks leak the label.
 
     Of these two alone. A variant such as decoupled ROAR, made so that masks cannot leak the label, is contradicted by
     ROAR just where it does its work.
     """
     sides = {other.name: other.against_random["side"] for other in evidence if other.name in ("roar", "kar")}
-    if one.name not in sides or len(sides) < 2:
+    if metric.name not in sides or len(sides) < 2:
         return ""
-    against = [m for m in one.methods if sides["roar"].get(m) == -1 and sides["kar"].get(m) == 1]
-    if not against or 2 * len(against) < len(one.methods):
+    against = [m for m in metric.methods if sides["roar"].get(m) == -1 and sides["kar"].get(m) == 1]
+    if not against or 2 * len(against) < len(metric.methods):
         return ""
-    return (
-        f"ROAR and KAR contradict each other ({len(against)} of {len(one.methods)} methods): the masks leak the label"
-    )
+    share = f"{len(against)} of {len(metric.methods)} methods"
+    return f"ROAR and KAR contradict each other ({share}): the masks leak the label"

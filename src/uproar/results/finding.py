@@ -107,5 +107,5 @@ class Finding:
 
     def _repr_html_(self) -> str:
         head = f"{self.title or self.audit}: {self.state}. {self.sentence or self.reason}"
-        tables = [part for title, frame in self.tables.items() for part in ([title], frame)]
+        tables = [piece for title, frame in self.tables.items() for piece in ([title], frame)]
         return block([head], [self.question, *self.notes], *tables)

@@ -174,14 +174,14 @@ def quality_of(outputs: np.ndarray, target: np.ndarray, labelled: bool, kind: Ou
 
 def over_replicates(networks: Sequence[NetworkQuality]) -> NetworkQuality:
     """The quality of several networks trained alike: means, and the weakest of them."""
-    accuracies = [one.accuracy for one in networks if one.accuracy is not None]
+    accuracies = [network.accuracy for network in networks if network.accuracy is not None]
     return replace(
         networks[0],
-        probability=float(np.mean([one.probability for one in networks])),
+        probability=float(np.mean([network.probability for network in networks])),
         accuracy=float(np.mean(accuracies)) if accuracies else None,
         lowest=min(accuracies) if accuracies else None,
-        unanswered=max(one.unanswered for one in networks),
-        score=None if networks[0].score is None else float(np.mean([one.score for one in networks])),
+        unanswered=max(network.unanswered for network in networks),
+        score=None if networks[0].score is None else float(np.mean([network.score for network in networks])),
         replicates=len(networks),
     )
 

@@ -96,8 +96,8 @@ def metric_labels(names: Iterable[str]) -> dict[str, str]:
     labels = {}
     for name, call in calls.items():
         others = [other for other in calls.values() if other.name == call.name and other != call]
-        own = [pair for pair in call.options if any(pair not in other.options for other in others)]
-        labels[name] = str(Call(call.name, (), tuple(own)))
+        differing = [pair for pair in call.options if any(pair not in other.options for other in others)]
+        labels[name] = str(Call(call.name, (), tuple(differing)))
     return labels
 
 
@@ -177,7 +177,11 @@ class Scores:
     def negative_controls(self) -> Mapping[str, Control]:
         """By metric, where random maps were scored: whether it finds any method better than these."""
         known = self.roles.get(BASELINE) == "random"  # somebody's own maps may have that name
-        return {one.name: one.control for one in metric_evidence(self) if known and BASELINE in one.values}
+        return {
+            evidence.name: evidence.control
+            for evidence in metric_evidence(self)
+            if known and BASELINE in evidence.values
+        }
 
     @property
     def never_ranked(self) -> Mapping[str, str]:
@@ -240,16 +244,16 @@ def combined_scores(
         unranked, lines, levels = dict[str, str](), dict[str, Line](), dict[str, Line]()
         for method, groups in methods.items():
             means = [average_evaluations(group) for group in groups]
-            present = [one for one in means if one is not None]
-            used = [one for one in present if math.isfinite(one.value)] or present
+            present = [evaluation for evaluation in means if evaluation is not None]
+            used = [evaluation for evaluation in present if math.isfinite(evaluation.value)] or present
             measured[method] = measurements_of(call, means)
-            row = _row(call, used, measured[method], max(one.facts["nan"] for one in present))
+            row = _row(call, used, measured[method], max(evaluation.facts["nan"] for evaluation in present))
             unranked[method] = why_unranked(row["n"], row["nan"])
             rows.append({"method": method, "role": roles.get(method, "method"), **row})
-            if has_curve(call) and all("curve" in one.arrays for one in used):
+            if has_curve(call) and all("curve" in evaluation.arrays for evaluation in used):
                 lines[method] = _line(used)
             if traced and facts["trace"] is not None:
-                defined = (one is not None and math.isfinite(one.value) for one in means)
+                defined = (evaluation is not None and math.isfinite(evaluation.value) for evaluation in means)
                 levels[method] = _trace(call, [group for group, known in zip(groups, defined, strict=True) if known])
         baselines = [method for method in methods if roles.get(method) in ("baseline", "random")]
         table = compare(measured, baselines, bool(facts["higher_is_better"]), unranked)
@@ -272,13 +276,13 @@ def _row(call: Call, evaluations: Sequence[Evaluation], measurements: Measuremen
     return with_rank(
         {
             "metric": str(call),
-            "value": float(np.mean([one.value for one in evaluations])),
+            "value": float(np.mean([evaluation.value for evaluation in evaluations])),
             "low": interval.low,
             "high": interval.high,
             "median": float(np.median(known)) if len(known) else math.nan,
             "n": int(facts["n"]),
             "nan": int(undefined),
-            "tied": float(np.mean([one.facts["tied"] for one in evaluations])),
+            "tied": float(np.mean([evaluation.facts["tied"] for evaluation in evaluations])),
             "note": str(facts["note"]),
             "higher_is_better": bool(metrics[call.name].facts["higher_is_better"]),
         }
@@ -300,7 +304,10 @@ def measurements_of(call: Call, evaluations: Sequence[Evaluation | None]) -> Mea
     """What intervals and comparisons of a metric are computed from; rows of NaN for replicates without it."""
 
     def stacked(name: str) -> np.ndarray:
-        arrays = [np.asarray(math.nan) if one is None else one.arrays[name].astype(float) for one in evaluations]
+        arrays = [
+            np.asarray(math.nan) if evaluation is None else evaluation.arrays[name].astype(float)
+            for evaluation in evaluations
+        ]
         size = max(array.size for array in arrays)
         return np.stack([np.broadcast_to(array, (size,)) for array in arrays])
 
@@ -313,15 +320,15 @@ def measurements_of(call: Call, evaluations: Sequence[Evaluation | None]) -> Mea
 def _line(evaluations: Sequence[Evaluation]) -> Line:
     """The mean curve over replicates and images, with the half width of its interval at every point."""
     shape = evaluations[0].arrays["curve"].shape
-    total, there, means = np.zeros(shape), np.zeros(shape, int), []
-    for one in evaluations:
-        curve = one.arrays["curve"].astype(float)
+    total, counts, means = np.zeros(shape), np.zeros(shape, int), []
+    for evaluation in evaluations:
+        curve = evaluation.arrays["curve"].astype(float)
         finite = np.isfinite(curve)
         total += np.where(finite, curve, 0.0)
-        there += finite
+        counts += finite
         means.append(nanmean(curve))
     with np.errstate(invalid="ignore", divide="ignore"):
-        by_image = np.asarray(total / there)
+        by_image = np.asarray(total / counts)
         n, mean = np.isfinite(by_image).sum(0), nanmean(by_image)
         variance = np.where(np.isfinite(by_image), (by_image - mean) ** 2, 0.0).sum(0) / (n - 1)
         half = half_width(np.stack(means), np.where(n > 1, variance / n, np.nan), n)
@@ -330,8 +337,8 @@ def _line(evaluations: Sequence[Evaluation]) -> Line:
 
 def _trace(call: Call, replicates: Replicates) -> Line:
     """A statistic of the data set at all its levels, mean over replicates; images are resampled for its interval."""
-    traced = [[_traced(call, one) for one in group] for group in replicates]
-    means = np.stack([np.mean([own for own, _ in group], axis=0) for group in traced])
+    traced = [[_traced(call, evaluation) for evaluation in group] for group in replicates]
+    means = np.stack([np.mean([statistic for statistic, _ in group], axis=0) for group in traced])
     drawn = np.mean([np.mean([again for _, again in group], axis=0) for group in traced], axis=0)
     whole = np.where(np.isfinite(drawn).all(0), drawn, np.nan)  # undefined for some resample: no interval
     n = len(replicates[0][0].responses["value"])

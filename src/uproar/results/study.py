@@ -244,12 +244,12 @@ class Results:
         seeds = dict(enumerate(self.study.get("seeds") or ()))
         for view in self.views:
             for evaluator in view.evaluators.values():
-                place: dict[str, Any] = {"task": view.task, "model": view.model, "status": "done"}
-                place["metric"] = evaluator.metric
+                columns: dict[str, Any] = {"task": view.task, "model": view.model, "status": "done"}
+                columns["metric"] = evaluator.metric
                 for name, measured in evaluator.measurements.items():
                     replicates, images = evaluator.axes(measured)
-                    place |= {"method": name, "replicate": [seeds.get(r, r) for r in replicates], "image": images}
-                    frame = pd.DataFrame({**place, "value": measured.by_image.ravel()})
+                    columns |= {"method": name, "replicate": [seeds.get(r, r) for r in replicates], "image": images}
+                    frame = pd.DataFrame({**columns, "value": measured.by_image.ravel()})
                     rows.append(frame.dropna(subset="value"))
         table = _joined(rows).reindex(columns=list(TABLE_COLUMNS))
         table["role"] = [self.roles.get(name, "method") for name in table["method"]]
@@ -260,7 +260,7 @@ class Results:
     def settings(self) -> list[tuple[str, str]]:
         """Every task with every model, in the order of the study."""
         rows = pd.concat([self.cells[["task", "model"]], self.scores[["task", "model"]]])
-        named = [*rows.drop_duplicates().itertuples(index=False, name=None), *(place[:2] for place in self.evaluations)]
+        named = [*rows.drop_duplicates().itertuples(index=False, name=None), *(about[:2] for about in self.evaluations)]
         return list(dict.fromkeys(named))
 
     @functools.cached_property
@@ -319,8 +319,8 @@ class Results:
 
         Evaluators may score fewer. Sizes that tasks share stand once, the smallest first.
         """
-        asked = pd.concat([table[["task", "images"]] for table in (self.done, self.scores)])
-        return sorted({int(n) for n in asked.groupby("task", observed=True)["images"].max() if n > 0})
+        sizes = pd.concat([table[["task", "images"]] for table in (self.done, self.scores)])
+        return sorted({int(n) for n in sizes.groupby("task", observed=True)["images"].max() if n > 0})
 
     @property
     def metric_rows(self) -> pd.DataFrame:
@@ -364,9 +364,18 @@ class Results:
     def negative_controls(self) -> pd.DataFrame:
         """One row per task, model and metric: does it find any method better than random?"""
         rows = [
-            (view.task, view.model, name, one.state, one.methods, one.better, one.worse, one.sentence)
+            (
+                view.task,
+                view.model,
+                name,
+                control.state,
+                control.methods,
+                control.better,
+                control.worse,
+                control.sentence,
+            )
             for view in self.views
-            for name, one in view.negative_controls.items()
+            for name, control in view.negative_controls.items()
         ]
         return pd.DataFrame(rows, columns=list(CONTROL_COLUMNS))
 
@@ -385,8 +394,8 @@ class Results:
         """Replicates by metric and estimator in a study that ran until it was decided, and what is still open."""
         if not self.until_decided or self.verdicts.empty:
             return pd.DataFrame(columns=[*_PLACE, "replicates", "analysis", "open"])
-        own = self.own_cells
-        counts = own[own["status"] == "done"].groupby(_PLACE)["seed"].nunique().rename("replicates")
+        cells = self.own_cells
+        counts = cells[cells["status"] == "done"].groupby(_PLACE)["seed"].nunique().rename("replicates")
         table = self.verdicts[[*_PLACE, "analysis", "side", "verdict"]].join(counts, on=_PLACE)
         return table.assign(open=(table.pop("side") == 0) & (table.pop("verdict") != "baseline"))
 
@@ -395,12 +404,12 @@ class Results:
         """One row per verdict: `holds`, or what the audits say against it, and why; empty without audits."""
         answered = [finding for finding in self.findings if finding.state != "skipped"]
         rows = []
-        for place in self.verdicts[_PLACE].itertuples(index=False) if answered and len(self.verdicts) else ():
-            findings = [one for one in answered if (one.task, one.model) == tuple(place)[:2]]
-            marks = [m for one in findings for m in one.marks if (m.metric, m.estimator) == tuple(place)[2:]]
+        for verdict in self.verdicts[_PLACE].itertuples(index=False) if answered and len(self.verdicts) else ():
+            findings = [one for one in answered if (one.task, one.model) == tuple(verdict)[:2]]
+            marks = [m for one in findings for m in one.marks if (m.metric, m.estimator) == tuple(verdict)[2:]]
             texts, reasons = (dict.fromkeys(getattr(mark, name) for mark in marks) for name in ("text", "why"))
             quiet = f"nothing against it in {', '.join(one.audit for one in findings)}"
-            rows.append({**place._asdict(), "trust": "; ".join(texts) or "holds", "why": "; ".join(reasons) or quiet})
+            rows.append({**verdict._asdict(), "trust": "; ".join(texts) or "holds", "why": "; ".join(reasons) or quiet})
         return pd.DataFrame(rows, columns=[*_PLACE, "trust", "why"])
 
     @property
@@ -420,15 +429,15 @@ class Results:
         answers = [f"{f'{a.task} with {a.model}: ' * several}{a.sentence}" for a in self.answers]
         columns = ["task", "model", "metric", "estimator", "advantage", "low", "high", "n", "verdict"]
         verdicts = self.verdicts[columns] if len(self.verdicts) else self.verdicts
-        findings = [f"{one.audit}: {one.state}. {one.sentence}" for one in self.findings]
-        claims = [f"{one.claim}: {one.outcome}. {one.says}" for one in self.claims]
+        findings = [f"{each.audit}: {each.state}. {each.sentence}" for each in self.findings]
+        claims = [f"{each.claim}: {each.outcome}. {each.says}" for each in self.claims]
         return block(answers, verdicts, findings, claims, self.problems)
 
 
 def _joined(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Frames that have rows, one below the other."""
-    there = [frame for frame in frames if len(frame)]
-    return pd.concat(there, ignore_index=True) if there else pd.DataFrame()
+    filled = [frame for frame in frames if len(frame)]
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame()
 
 
 class StudyView:
@@ -449,17 +458,17 @@ class StudyView:
 
     def __init__(self, results: Results, task: str, model: str) -> None:
         self.results, self.task, self.model = results, task, model
-        place = (task, model)
-        self.metric_scores, self.check_scores = results.metric_scores.get(place), results.check_scores.get(place)
-        self.quality, self.roles = results.quality.get(place), results.roles
+        setting = (task, model)
+        self.metric_scores, self.check_scores = results.metric_scores.get(setting), results.check_scores.get(setting)
+        self.quality, self.roles = results.quality.get(setting), results.roles
         self.score_name = results.provenance.get("score_names", {}).get(task, "accuracy")
-        self.findings = [one for one in results.findings if (one.task, one.model) == place]
-        self.claims = [one for one in results.claims if (one.task, one.model) == place]
-        self.pictures = [one for one in results.pictures if (one.task, one.model) == place]
+        self.findings = [each for each in results.findings if (each.task, each.model) == setting]
+        self.claims = [each for each in results.claims if (each.task, each.model) == setting]
+        self.pictures = [each for each in results.pictures if (each.task, each.model) == setting]
         self.evaluators = {
             target: EvaluatorScores(bits, results.comparison_alpha, target)
             for (*where, target), bits in results.evaluations.items()
-            if tuple(where) == place
+            if tuple(where) == setting
         }
 
     def own(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -513,8 +522,8 @@ class StudyView:
         no fraction in common but its own. `plain=False` leaves it out of the curves.
         """
         rows = self.done[(self.done["metric"] == metric) & self.done["accuracy"].notna()]
-        own = ~is_plain(rows)
-        rows = rows[rows["estimator"].isin(set(rows.loc[own, "estimator"]))] if plain else rows[own]
+        retrained = ~is_plain(rows)
+        rows = rows[rows["estimator"].isin(set(rows.loc[retrained, "estimator"]))] if plain else rows[retrained]
         return rows.rename(columns={"seed": "replicate", "accuracy": "value"})[list(CURVE_COLUMNS)]
 
     def areas(self, metric: str) -> pd.DataFrame:
@@ -560,7 +569,7 @@ class StudyView:
             names = set(curves["estimator"])
             if BASELINE not in names or len(names) < 2:
                 continue
-            others = [one for one in names if self.roles.get(one) == "baseline"]
+            others = [estimator for estimator in names if self.roles.get(estimator) == "baseline"]
             if self.results.until_decided:
                 frame = sequential(curves, higher_is_better, self.results.interim_analyses, others)
             else:
@@ -589,7 +598,7 @@ class StudyView:
     @functools.cached_property
     def comparisons(self) -> Mapping[str, pd.DataFrame]:
         """By metric: every method against every baseline, and every two methods (`statistics.comparisons.compare`)."""
-        frames = {one.metric: one.comparisons for one in self.evaluators.values()}
+        frames = {each.metric: each.comparisons for each in self.evaluators.values()}
         baselines = [BASELINE, *(name for name, role in self.roles.items() if role == "baseline")]
         for name in self.compared:
             areas, higher_is_better = self.areas(name), RETRAININGS[name].higher_is_better
@@ -609,12 +618,12 @@ class StudyView:
     @functools.cached_property
     def negative_controls(self) -> Mapping[str, Control]:
         """By metric, where random was compared: whether it finds any method better than random rankings."""
-        return {one.name: one.control for one in self.evidence if BASELINE in one.values}
+        return {each.name: each.control for each in self.evidence if BASELINE in each.values}
 
     @functools.cached_property
     def answer(self) -> Answer:
         """Which method to use here."""
-        scores = [one for one in (self.metric_scores, self.check_scores) if one is not None]
+        scores = [each for each in (self.metric_scores, self.check_scores) if each is not None]
         left_out = {} if self.metric_scores is None else dict(self.metric_scores.never_ranked)
         for table in (self.cells, self.own(self.results.scores)):
             rest = table[table["status"].isin(["skipped", "failed"])]

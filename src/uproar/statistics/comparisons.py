@@ -142,7 +142,7 @@ def compare(
     one_network = (frame["replicates"] == 1) & (single_network and images)
     tested = (frame["replicates"] >= LEAST_REPLICATES) | one_network
     why = unranked or {}
-    reasons = [why.get(one) or why.get(other) or "" for one, other in zip(first, second, strict=True)]
+    reasons = [why.get(winner) or why.get(loser) or "" for winner, loser in zip(first, second, strict=True)]
     reason = pd.Series(reasons, frame.index, dtype=object)
     frame = frame.assign(
         better=second.where(behind, first),

@@ -59,8 +59,8 @@ def correlation_interval(values: Numbers, ranked: bool = True) -> Interval:
     stands where a value is not defined. The variance over images comes from resamples that all methods and replicates
     share.
     """
-    own, resampled = _resampled(values, ranked)
-    return resampled_interval(nanmean(own, 1), nanmean(resampled, 1), values.shape[2]).clipped(-1, 1)
+    statistic, resampled = _resampled(values, ranked)
+    return resampled_interval(nanmean(statistic, 1), nanmean(resampled, 1), values.shape[2]).clipped(-1, 1)
 
 
 def spread_interval(values: Numbers, others: Numbers) -> Interval:
@@ -69,15 +69,15 @@ def spread_interval(values: Numbers, others: Numbers) -> Interval:
     The difference of their standard deviations, mean over replicates; both are as `correlation_interval` takes them.
     """
     pairs = zip(_resampled(values, True), _resampled(others, True), strict=True)
-    own, resampled = (_spread(first, second) - _spread(second, first) for first, second in pairs)
-    return resampled_interval(own[np.isfinite(own)], resampled[np.isfinite(own)], values.shape[2])
+    gap, resampled = (_spread(first, second) - _spread(second, first) for first, second in pairs)
+    return resampled_interval(gap[np.isfinite(gap)], resampled[np.isfinite(gap)], values.shape[2])
 
 
 def gap_interval(values: Numbers, others: Numbers) -> Interval:
     """How much higher the rank correlations of `values` are than those of `others`, both means over their methods."""
     (first, drawn), (second, again) = _resampled(values, True), _resampled(others, True)
-    own, resampled = nanmean(first, 1) - nanmean(second, 1), nanmean(drawn, 1) - nanmean(again, 1)
-    return resampled_interval(own, resampled, values.shape[2])
+    gap, resampled = nanmean(first, 1) - nanmean(second, 1), nanmean(drawn, 1) - nanmean(again, 1)
+    return resampled_interval(gap, resampled, values.shape[2])
 
 
 def _resampled(values: Numbers, ranked: bool) -> tuple[Numbers, Numbers]:

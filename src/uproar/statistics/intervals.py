@@ -241,7 +241,7 @@ def replicated_interval(by_replicate: ArrayLike, image_variance: float, images: 
     """
     values = np.asarray(by_replicate, dtype=float)
     mean = float(values.mean()) if values.size else math.nan
-    error, df = (float(part) for part in standard_error(values, image_variance, images))
+    error, df = (float(number) for number in standard_error(values, image_variance, images))
     varies = error > ROUNDING * np.abs(values).max(initial=0)
     return t_interval(mean, error if varies else math.nan, df, images, len(values))
 

@@ -69,7 +69,7 @@ def _undecided(study: Study, setting: Setting, metric: str, results: Results | N
     names = [chain.name for chain in study.chains]
     if results is None:
         return names
-    view = results.view(*setting.place)
+    view = results.view(*setting.names)
     if metric in RETRAININGS:
         return undecided_estimators(view.verdicts[metric]) if metric in view.verdicts else names
     scores = view.evaluators.get(EVALUATORS[metric])
@@ -81,7 +81,7 @@ def _undecided(study: Study, setting: Setting, metric: str, results: Results | N
 
 def _results(study: Study, n: int, store: str | Path) -> Results:
     """What the first n replicates say: the same however many more the store has."""
-    part = study.with_changes(seeds=study.seeds[:n])
-    results = collect(part, Store(store), with_pictures=False)
+    first = study.with_changes(seeds=study.seeds[:n])
+    results = collect(first, Store(store), with_pictures=False)
     planned = {**results.study, "seeds": list(study.seeds)}  # which says how many analyses share the error rate
     return replace(results, study=planned)

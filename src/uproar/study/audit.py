@@ -28,7 +28,7 @@ def evidence_of(study: Study, store: Store, outcomes: Mapping[str, Outcome] | No
     (setting,) = settings_of(study)
 
     def view() -> StudyView:
-        return collect(study, store, outcomes or {}, with_pictures=False).view(*setting.place)
+        return collect(study, store, outcomes or {}, with_pictures=False).view(*setting.names)
 
     return StudyEvidence(study, Reading(study, setting, store), view)
 
@@ -112,13 +112,13 @@ def findings(
     requests: Sequence[AuditRequest], store: str | Path, outcomes: Mapping[str, Outcome] | None = None
 ) -> list[Finding]:
     """The findings of some audits from what the store has; one that cannot be answered says why."""
-    place, found = Store(store), []
+    results_store, answered = Store(store), []
     for request in requests:
         entry = audits[request.call.name]
         try:
             if request.refused:
                 raise NotApplicable(request.refused)
-            parts = {name: evidence_of(study, place, outcomes) for name, study in request.studies.items()}
+            parts = {name: evidence_of(study, results_store, outcomes) for name, study in request.studies.items()}
             evidence = Evidence(parts[OWN].study, parts)
             finding = entry.function(evidence, **entry.bind(**dict(request.call.options)))
         except StoreError:
@@ -129,8 +129,8 @@ def findings(
             reason = f"{describe_error(error)}.".replace("..", ".")
             finding = Finding("skipped", f"Not answered: {reason}", reason=reason)
         about = {"title": entry.facts["title"], "question": entry.facts["question"]}
-        found.append(replace(finding, audit=str(request.call), task=request.task, model=request.model, **about))
-    return found
+        answered.append(replace(finding, audit=str(request.call), task=request.task, model=request.model, **about))
+    return answered
 
 
 # what the store must keep

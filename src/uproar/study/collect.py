@@ -77,10 +77,10 @@ class Reading:
         name = self.setting.ranking(chain, seed, split)
         if isinstance(name, Estimator):
             return DirectRemoval(name, self.setting.data, self.setting.data.split(split), seed)
-        if any(not self.store.facts(part.folder, part.key) for part in name):
-            self.store.faults.absent |= {(part.folder, part.key) for part in name}
+        if any(not self.store.facts(shard.folder, shard.key) for shard in name):
+            self.store.faults.absent |= {(shard.folder, shard.key) for shard in name}
             return None
-        return StoredRanking([stored(part, self.store) for part in name], self.setting.features)
+        return StoredRanking([stored(shard, self.store) for shard in name], self.setting.features)
 
     def seconds(self, results: Collection[Result]) -> float:
         """What some results took, each counted once."""
@@ -98,8 +98,8 @@ class Reading:
             "evaluations": "evaluation",
         }
         cells = [cell.result for cell in cells_of(self.study, self.setting) if cell.result is not None]
-        made = reachable(cells)
-        return {name: self.seconds([r for r in made if r.step == step]) for name, step in kinds.items()}
+        results = reachable(cells)
+        return {name: self.seconds([r for r in results if r.step == step]) for name, step in kinds.items()}
 
 
 def evaluator_bits(reading: Reading) -> dict[str, EvaluatorBits]:
@@ -161,9 +161,9 @@ def evaluation(reading: Reading, cell: Cell) -> Evaluation | None:
     return None if item is None else Evaluation(item.arrays, item.facts)
 
 
-def score_row(reading: Reading, cell: Cell, found: Evaluation | None) -> dict[str, Any]:
+def score_row(reading: Reading, cell: Cell, evaluation: Evaluation | None) -> dict[str, Any]:
     """A metric of an estimator in one replicate; None where it was not made."""
-    call, (task, model) = read_metric(cell.metric), reading.setting.place
+    call, (task, model) = read_metric(cell.metric), reading.setting.names
     row = {
         "task": task,
         "model": model,
@@ -180,28 +180,28 @@ def score_row(reading: Reading, cell: Cell, found: Evaluation | None) -> dict[st
         "ranked": False,
         "reason": "",
     }
-    if found is None:
+    if evaluation is None:
         return row
-    interval = replicate_interval(call, found)
+    interval = replicate_interval(call, evaluation)
     return row | {
         "status": "done",
-        "value": found.value,
+        "value": evaluation.value,
         "low": interval.low,
         "high": interval.high,
-        "images": found.facts["n"],
-        "undefined": found.facts["nan"],
-        "ranked": is_ranked(found.facts["n"], found.facts["nan"]),
+        "images": evaluation.facts["n"],
+        "undefined": evaluation.facts["nan"],
+        "ranked": is_ranked(evaluation.facts["n"], evaluation.facts["nan"]),
     }
 
 
 def image_rows(reading: Reading) -> pd.DataFrame:
     """The metrics' values of single test images."""
     rows = [
-        (cell, found.arrays["value"])
+        (cell, kept.arrays["value"])
         for cell in scores_of(reading.study, reading.setting)
-        if not cell.check and (found := evaluation(reading, cell)) is not None
+        if not cell.check and (kept := evaluation(reading, cell)) is not None
     ]
-    sizes, (task, model) = [len(values) for _, values in rows], reading.setting.place
+    sizes, (task, model) = [len(values) for _, values in rows], reading.setting.names
     columns: dict[str, Any] = {
         "task": pd.Categorical([task] * sum(sizes)),
         "model": pd.Categorical([model] * sum(sizes)),
@@ -219,9 +219,9 @@ def metric_scores(reading: Reading, checks: bool = False) -> Scores | None:
     study = reading.study
     by_metric: dict[str, dict[str, dict[int, Evaluation]]] = {}
     for cell in scores_of(study, reading.setting):
-        found = evaluation(reading, cell) if cell.check == checks else None
-        if found is not None:
-            by_metric.setdefault(cell.metric, {}).setdefault(cell.estimator, {})[cell.seed] = found
+        kept = evaluation(reading, cell) if cell.check == checks else None
+        if kept is not None:
+            by_metric.setdefault(cell.metric, {}).setdefault(cell.estimator, {})[cell.seed] = kept
 
     evaluations: dict[Call, dict[str, list[list[Evaluation]]]] = {}
     for name in study.check_names if checks else study.metric_names:
@@ -262,15 +262,15 @@ def collect(
     for.
     """
     parts = [_Rows(Reading(study, setting, store), outcomes or {}, asked) for setting in settings_of(study)]
-    readings = [part.reading for part in parts]
-    table = pd.DataFrame([row for part in parts for row in part.cell_rows], columns=list(COLUMNS))
-    quality = {part.place: known for part in parts if (known := part.quality) is not None}
-    metric_tables = {r.setting.place: scores for r in readings if (scores := metric_scores(r)) is not None}
-    checks = {r.setting.place: scores for r in readings if (scores := metric_scores(r, checks=True)) is not None}
+    readings = [rows.reading for rows in parts]
+    table = pd.DataFrame([row for rows in parts for row in rows.cell_rows], columns=list(COLUMNS))
+    quality = {rows.names: known for rows in parts if (known := rows.quality) is not None}
+    metric_tables = {r.setting.names: scores for r in readings if (scores := metric_scores(r)) is not None}
+    checks = {r.setting.names: scores for r in readings if (scores := metric_scores(r, checks=True)) is not None}
     return Results(
         study={**study.model_dump(mode="json"), "random_rankings": len(study.baseline_chains)},
         cells=table,
-        costs=pd.DataFrame([part.cost_row(chain) for part in parts for chain in study.every_chain]),
+        costs=pd.DataFrame([rows.cost_row(chain) for rows in parts for chain in study.every_chain]),
         pictures=tuple(p for reading in readings for p in _pictures(reading)) if with_pictures else (),
         provenance={
             **provenance(study, {r.setting.task_name: r.task.fingerprint for r in readings}),
@@ -279,13 +279,13 @@ def collect(
             **_score_names(readings),
             **(facts or {}),
         },
-        scores=pd.DataFrame([row for part in parts for row in part.score_rows], columns=list(SCORE_COLUMNS)),
+        scores=pd.DataFrame([row for rows in parts for row in rows.score_rows], columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat([image_rows(reading) for reading in readings], ignore_index=True),
-        metric_scores={place: replace(scores, quality=quality.get(place)) for place, scores in metric_tables.items()},
+        metric_scores={key: replace(scores, quality=quality.get(key)) for key, scores in metric_tables.items()},
         check_scores=checks,
         quality=quality,
         evaluations={
-            (*reading.setting.place, target): bits
+            (*reading.setting.names, target): bits
             for reading in readings
             for target, bits in evaluator_bits(reading).items()
         },
@@ -326,9 +326,9 @@ class _Rows:
     asked: Collection[str]
 
     @property
-    def place(self) -> tuple[str, str]:
+    def names(self) -> tuple[str, str]:
         """The names of task and model."""
-        return self.reading.setting.place
+        return self.reading.setting.names
 
     @property
     def cell_rows(self) -> Iterator[dict[str, Any]]:
@@ -379,7 +379,7 @@ class _Rows:
             yield row | {"status": "missing", "reason": "not run yet"}
 
     def _row(self, estimator: str, metric: str, fraction: float | None, seed: int) -> dict[str, Any]:
-        task, model = self.place
+        task, model = self.names
         about = {"task": task, "model": model, "estimator": estimator, "metric": metric}
         empty = {"accuracy": np.nan, "bits": np.nan, "images": 0, "ties": np.nan, "seconds": 0.0, "reason": ""}
         return {**about, "fraction": fraction, "seed": seed, **empty}
@@ -388,9 +388,9 @@ class _Rows:
     def score_rows(self) -> Iterator[dict[str, Any]]:
         """One row per metric, estimator and replicate."""
         for cell in scores_of(self.reading.study, self.reading.setting):
-            found = evaluation(self.reading, cell)
-            row = score_row(self.reading, cell, found)
-            if found is None:
+            kept = evaluation(self.reading, cell)
+            row = score_row(self.reading, cell, kept)
+            if kept is None:
                 yield from self._not_done(cell, row)
             else:
                 yield row
@@ -404,11 +404,11 @@ class _Rows:
 
     def cost_row(self, chain: Chain) -> dict[str, Any]:
         """What the maps of an estimator cost."""
-        study, (task, model), facts = self.reading.study, self.place, []
+        study, (task, model), facts = self.reading.study, self.names, []
         for seed in study.seeds:
             name = self.reading.setting.ranking(chain, seed, "test")
             parts = () if isinstance(name, Estimator) or refusal(study, self.reading.setting, chain) else name
-            facts += [known for part in parts if (known := self.reading.store.facts(part.folder, part.key))]
+            facts += [known for shard in parts if (known := self.reading.store.facts(shard.folder, shard.key))]
         seconds = [known["seconds"] / known["images"] for known in facts]
         return {
             "task": task,
@@ -483,7 +483,7 @@ def _pictures(reading: Reading) -> list[Picture]:
         wrong = np.flatnonzero(answers.argmax(1) != labels.numpy()).tolist() if answers.shape[1] > 1 else []
         firsts = [labels.tolist().index(k) for k in sorted(set(labels.tolist()))]
         rows = list(dict.fromkeys([*firsts[: PICTURES - 2], *wrong, *firsts]))
-    pictures = (_picture(reading, row, rankings, place < CHANGED) for place, row in enumerate(rows[:PICTURES]))
+    pictures = (_picture(reading, row, rankings, number < CHANGED) for number, row in enumerate(rows[:PICTURES]))
     return [picture for picture in pictures if picture is not None]
 
 
@@ -521,7 +521,7 @@ def _picture(
         names = reading.task.classes if not output.single else ("no", *reading.task.classes)
         predicted = next(iter(predictions_of(read, np.zeros(len(read), int), output, names)), None)
     label = title_of(reading.task, test.labels[row]) if reading.task.kind == "softmax" else ""
-    return Picture(*setting.place, title, _bytes(x[0]), maps, changed, predicted, row, label)
+    return Picture(*setting.names, title, _bytes(x[0]), maps, changed, predicted, row, label)
 
 
 def _bytes(image: torch.Tensor) -> np.ndarray:

@@ -26,7 +26,7 @@ from uproar.study.spec import Study, study_of, summary
 class Run(Results):
     """The results of a run: `.table`, `.verdicts`, `.findings`, `.claims`, `.report(folder)`, `.audit(name)`."""
 
-    place: str = ""
+    store: str = ""
     """The store behind it."""
     lost: int = 0
     """Results that were damaged, or gone although they had been made, when this was collected."""
@@ -77,7 +77,7 @@ class Run(Results):
         study = study_of(self.study)
         every = tuple(dict.fromkeys((*study.audits, *(names or audits))))
         asked = study.with_changes(audits=every, device=device)
-        results = run_to_end(asked, self.place, jobs, listen or notebook_listener(), ray).results
+        results = run_to_end(asked, self.store, jobs, listen or notebook_listener(), ray).results
         return replace(results.with_facts(self.provenance), folder=self.folder)
 
 
@@ -85,21 +85,21 @@ def collect_run(
     study: Study, store: str | Path, progress: Progress | None = None, facts: Mapping[str, Any] | None = None
 ) -> Run:
     """What the store has of a study; `progress` tells which cells were skipped or failed, and why."""
-    place, state = Store(store), progress or Progress()
-    place.faults.damaged.clear()
-    place.faults.absent.clear()
+    results_store, state = Store(store), progress or Progress()
+    results_store.faults.damaged.clear()
+    results_store.faults.absent.clear()
     asked = {key for _, key in state.promised}
     if study.until_decided and not asked:
         looks = [look for _, look in interim_studies(study, store)]
         cells = (cell for look in looks for setting in settings_of(look) for cell in cells_of(look, setting))
         asked = {cell.result.key for cell in cells if cell.result is not None}
-    results = collect(study, place, state.outcomes, tuple(state.notices), facts, asked=asked)
+    results = collect(study, results_store, state.outcomes, tuple(state.notices), facts, asked=asked)
     audited = tuple(findings(audit_requests(study), store, state.outcomes))
-    absent = place.faults.absent & state.promised
-    lost = place.faults.damaged | {(folder, key) for folder, key in absent if key not in state.outcomes}
-    new = place.faults.take_notices()
+    absent = results_store.faults.absent & state.promised
+    lost = results_store.faults.damaged | {(folder, key) for folder, key in absent if key not in state.outcomes}
+    new = results_store.faults.take_notices()
     state.notices += new
     notices = (*results.notices, *(notice for notice in new if notice not in results.notices))
-    parts = {"findings": audited, "place": str(store), "lost": len(lost), "notices": notices}
+    parts = {"findings": audited, "store": str(store), "lost": len(lost), "notices": notices}
     run = Run(**{**vars(results), **parts})
     return replace(run, claims=tuple(judge(run, study.claims)))

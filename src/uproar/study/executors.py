@@ -110,7 +110,7 @@ class Executor:
                 self.changed.wait_for(lambda: self.waiting or self.closed)
                 if self.closed:
                     return None
-                job, future = min(self.waiting, key=lambda waiting: waiting[0].place)
+                job, future = min(self.waiting, key=lambda waiting: waiting[0].number)
                 self.waiting.remove((job, future))
                 if future.set_running_or_notify_cancel():
                     return job, future
@@ -131,7 +131,7 @@ class Serial(Executor):
         """Nothing: whoever waits does the jobs."""
 
     def running(self) -> dict[Job, str]:
-        return {min((job for job, _ in self.waiting), key=lambda job: job.place): ""} if self.waiting else {}
+        return {min((job for job, _ in self.waiting), key=lambda job: job.number): ""} if self.waiting else {}
 
     def wait(self, pending: Collection[Future[Report]]) -> set[Future[Report]]:
         taken = self.take()

@@ -144,7 +144,7 @@ def step(
 def identity_of(value: Any) -> Any:
     """What an argument counts as in a key."""
     if isinstance(value, tuple | list):
-        return [identity_of(part) for part in value]
+        return [identity_of(each) for each in value]
     return getattr(value, "identity", value)
 
 
@@ -241,7 +241,7 @@ class Job:
     needs: tuple[str, ...] = ()
     """Jobs that make what its results are made from."""
 
-    place: int = 0
+    number: int = 0
     """Where it stands in the plan: of jobs that are possible, the first is done first."""
     name: str = ""
 
@@ -292,13 +292,13 @@ def jobs_of(results: Sequence[Result], device: str = "cpu") -> list[Job]:
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         groups.setdefault((result.group, result.plugins), []).append(result)
-    parts = [part for group in groups.values() for part in step_named(group[0].step).split(group)]
+    parts = [some for group in groups.values() for some in step_named(group[0].step).split(group)]
     order = {result: i for i, result in enumerate(results)}
-    parts.sort(key=lambda part: min(order[result] for result in part))
-    jobs = [Job(tuple(part), device) for part in parts]
+    parts.sort(key=lambda some: min(order[result] for result in some))
+    jobs = [Job(tuple(some), device) for some in parts]
     maker = {result: job.id for job in jobs for result in job.results}
     needs = [dict.fromkeys(maker[n] for r in job.results for n in r.inputs if n in maker) for job in jobs]
-    return [replace(job, needs=tuple(needs[i]), place=i) for i, job in enumerate(jobs)]
+    return [replace(job, needs=tuple(needs[i]), number=i) for i, job in enumerate(jobs)]
 
 
 # making them
@@ -413,7 +413,7 @@ def _value(value: Any, store: Store) -> Any:
     if isinstance(value, Result):
         return stored(value, store)
     if isinstance(value, tuple | list):
-        return tuple(_value(part, store) for part in value)
+        return tuple(_value(each, store) for each in value)
     return value
 
 
@@ -426,7 +426,7 @@ def obtain(result: Result, store: Store, device: str = "cpu") -> Stored:
                     raise NotApplicable(outcome.reason)
                 if isinstance(outcome, Failed):
                     raise BadInput(outcome.reason)
-        found = stored(result, store)
+        kept = stored(result, store)
         if store.find(result.folder, result.key) is not None:
-            return found
+            return kept
     raise Absent(f"{result.folder} {result.key} is not there")

@@ -47,7 +47,7 @@ class Setting:
         self._evaluators: dict[int, Result] = {}
 
     @property
-    def place(self) -> tuple[str, str]:
+    def names(self) -> tuple[str, str]:
         """The names of task and model, as tables have them."""
         return self.task_name, self.network.spec.name
 
@@ -69,9 +69,9 @@ class Setting:
     def base_model(self, seed: int) -> Result:
         """The network that is explained in a replicate."""
         if seed not in self._models:
-            given = {"recipe": None, "seed": None, "weights": self.weights}
+            fixed = {"recipe": None, "seed": None, "weights": self.weights}
             trained = {"recipe": self.study.recipe, "seed": seed, "pretrained": self.pretrained}
-            how = trained if self.weights is None else given
+            how = trained if self.weights is None else fixed
             self._models[seed] = steps.base_model(data=self.data, network=self.network, **how)
         return self._models[seed]
 
@@ -275,14 +275,14 @@ def curve_fractions(study: Study, metric: Retraining, chain: Chain) -> tuple[flo
 
 def scores_of(study: Study, setting: Setting) -> list[Cell]:
     """The metrics of maps, and the checks: of estimators that look at the network and can be asked for other maps."""
-    asked = [
+    scored = [
         Cell(metric, chain.name, seed, result=setting.score(chain, metric, seed))
         for seed in study.seeds
         for chain in (*study.judged_chains, *study.baseline_chains[1:])
         for metric in study.metric_names
     ]
     chains = [chain for chain in study.chains if chain.role == "method" and not chain.is_direct and not chain.files]
-    return asked + [
+    return scored + [
         Cell(check, chain.name, seed, result=setting.score(chain, check, seed, CHECK_IMAGES), check=True)
         for check in study.check_names
         for chain in chains

@@ -122,13 +122,13 @@ class StoredRanking:
     @functools.cached_property
     def _stops(self) -> Tensor:
         """The row behind the last of each part."""
-        return torch.tensor([part.facts["images"] for part in self.parts]).cumsum(0)
+        return torch.tensor([shard.facts["images"] for shard in self.parts]).cumsum(0)
 
     def ties(self, fraction: float) -> float:
         """The mean share of features that only the tie-break ordered at a fraction."""
         column = self.fractions.index(fraction)
-        total = math.fsum(part.facts["ties"][column] for part in self.parts)
-        return total / sum(part.facts["images"] for part in self.parts)
+        total = math.fsum(shard.facts["ties"][column] for shard in self.parts)
+        return total / sum(shard.facts["images"] for shard in self.parts)
 
     def important(self, fraction: float, rows: slice | Tensor = slice(None)) -> Tensor:
         """The first share `fraction` of the ranking of some images, as bool images."""
@@ -142,8 +142,8 @@ class StoredRanking:
             return torch.from_numpy(gone).view(len(gone), *self.features)
         numbers = row_numbers(rows, int(self._stops[-1]))
         removed = np.empty((len(numbers), size), bool)
-        for part, positions, inside in self._by_part(numbers):
-            removed[positions.numpy()] = self._levels(part, inside) <= last
+        for shard, positions, inside in self._by_part(numbers):
+            removed[positions.numpy()] = self._levels(shard, inside) <= last
         return torch.from_numpy(removed).view(len(numbers), *self.features)
 
     def maps(self, rows: slice | Tensor = slice(None)) -> np.ndarray:
@@ -153,8 +153,8 @@ class StoredRanking:
             return np.asarray(self.parts[0].arrays["maps"][chosen], np.float32)
         numbers, size = row_numbers(rows, int(self._stops[-1])), 2 * math.prod(self.features)
         maps = np.empty((len(numbers), *self.features), np.float32)
-        for part, positions, inside in self._by_part(numbers):
-            pieces = self.parts[part].spans("maps", [(row * size, (row + 1) * size) for row in inside.tolist()])
+        for shard, positions, inside in self._by_part(numbers):
+            pieces = self.parts[shard].spans("maps", [(row * size, (row + 1) * size) for row in inside.tolist()])
             values = np.stack([np.frombuffer(piece, np.float16) for piece in pieces])
             maps[positions.numpy()] = values.reshape(-1, *self.features)
         return maps
@@ -163,19 +163,19 @@ class StoredRanking:
         """Each part that has some of the rows, with their positions among these and their rows inside the part."""
         part_of = torch.bucketize(rows, self._stops, right=True)
         starts = torch.cat([torch.zeros(1, dtype=torch.long), self._stops[:-1]])
-        found = []
-        for part in part_of.unique().tolist():
-            positions = (part_of == part).nonzero()[:, 0]
-            found.append((part, positions, rows[positions] - starts[part]))
-        return found
+        positions_by_shard = []
+        for shard in part_of.unique().tolist():
+            positions = (part_of == shard).nonzero()[:, 0]
+            positions_by_shard.append((shard, positions, rows[positions] - starts[shard]))
+        return positions_by_shard
 
-    def _levels(self, part: int, rows: Tensor) -> np.ndarray:
+    def _levels(self, shard: int, rows: Tensor) -> np.ndarray:
         """The levels of some rows of a part."""
-        stored = self.parts[part]
-        if part not in self._ends:
+        stored = self.parts[shard]
+        if shard not in self._ends:
             (content,) = stored.spans("ends", [(0, 8 * (stored.facts["images"] + 1))])
-            self._ends[part] = np.frombuffer(content, np.int64)
-        ends = self._ends[part]
+            self._ends[shard] = np.frombuffer(content, np.int64)
+        ends = self._ends[shard]
         pieces = stored.spans("levels", [(int(ends[row]), int(ends[row + 1])) for row in rows.tolist()])
         try:
             packed = np.stack([np.frombuffer(zlib.decompress(piece), np.uint8) for piece in pieces])
@@ -198,5 +198,5 @@ class DirectRemoval:
         """What is removed of some images, as bool images."""
         numbers = row_numbers(rows, len(self.split))
         context = Context(Draws.of(self.seed, numbers, self.split.name), self.task.mean, self.task.train)
-        given = [self.split.read(numbers), fraction, context]
-        return run(estimators[self.call.name], given, dict(self.call.options))
+        inputs = [self.split.read(numbers), fraction, context]
+        return run(estimators[self.call.name], inputs, dict(self.call.options))

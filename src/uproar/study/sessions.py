@@ -63,13 +63,13 @@ def audit(
     a warning names the others. Only what the store does not have yet is run.
     """
 
-    if not hasattr(run, "place"):
+    if not hasattr(run, "store"):
         raise BadInput(
             f"audit takes what uproar.run or uproar.open returned, and names of audits; not {type(run).__name__}."
         )
     study = study_of(run.study).with_changes(device=device)
-    study = study.with_changes(audits=names or _without_training(study, run.place))
-    return list(run_to_end(study, run.place, jobs, listen or notebook_listener(), ray, slurm=slurm).results.findings)
+    study = study.with_changes(audits=names or _without_training(study, run.store))
+    return list(run_to_end(study, run.store, jobs, listen or notebook_listener(), ray, slurm=slurm).results.findings)
 
 
 def _without_training(study: Study, store: str) -> list[str]:

@@ -382,7 +382,7 @@ class Submitit(Executor):
         """The next jobs of one kind for a task; a single one until it is known how long they take."""
         with self.changed:
             self.waiting = [entry for entry in self.waiting if not entry[1].cancelled()]
-            self.waiting.sort(key=lambda entry: entry[0].place)
+            self.waiting.sort(key=lambda entry: entry[0].number)
             if not self.waiting:
                 return []
             kind = self.waiting[0][0].step

@@ -342,8 +342,8 @@ class Study(BaseModel):
 
     def with_changes(self, **changes: Any) -> Study:
         """This study with some fields replaced, checked anew; None leaves a field as it is."""
-        given = {name: value for name, value in changes.items() if value is not None}
-        return study_of({**self.model_dump(), **given})
+        replaced = {name: value for name, value in changes.items() if value is not None}
+        return study_of({**self.model_dump(), **replaced})
 
 
 def study_of(source: Study | Mapping[str, Any] | str | Path, **changes: Any) -> Study:
@@ -469,7 +469,7 @@ def _ours(error: ValidationError) -> BadInput:
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, BadInput):
         return _placed(cause, problem["loc"])
-    path = [str(part) for part in problem["loc"]]
+    path = [str(step) for step in problem["loc"]]
     sentence = f"{'.'.join(path)} {plainly(problem['msg'])}, not {problem['input']!r}."
     ours = BadInput(_no_setting(path) if problem["type"] == "extra_forbidden" else sentence)
     return _placed(ours, path)
@@ -477,7 +477,7 @@ def _ours(error: ValidationError) -> BadInput:
 
 def _placed(error: BadInput, path: Sequence[Any]) -> BadInput:
     """The error with the setting it is about, which has a line in a file."""
-    error.setting = next((str(part) for part in reversed(path) if not str(part).isdigit()), "")
+    error.setting = next((str(step) for step in reversed(path) if not str(step).isdigit()), "")
     return error
 
 
@@ -488,11 +488,11 @@ def _no_setting(path: list[str]) -> str:
         "recipe": ("a recipe", Recipe),
         "resources": ("[resources]", Resources),
     }
-    given = path[0] if len(path) > 1 and path[0] in tables else ""
-    owner, model = tables[given]
+    table = path[0] if len(path) > 1 and path[0] in tables else ""
+    owner, model = tables[table]
     known = list(model.model_fields)
     names = {path[-1], path[-1] + "s"}  # task = "digits" says tasks
-    places = [name for name, (_, other) in tables.items() if name != given and names & set(other.model_fields)]
+    places = [name for name, (_, other) in tables.items() if name != table and names & set(other.model_fields)]
     if places:
         right = f"below [{places[0]}]" if places[0] else "above the tables, at the top of the file"
         guess = f" It belongs {right}."

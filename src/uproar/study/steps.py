@@ -361,8 +361,8 @@ def _ranking_cost(results: Sequence[Result]) -> float:
 
 def _ranking_title(results: Sequence[Result]) -> str:
     names, first = ", ".join(result["estimator"].chain.name for result in results), results[0]
-    part = "" if first["rows"] is None else f" {first['rows'][0]}-{first['rows'][1] - 1}"
-    return f"explain {first['split']} images{part} by {names} seed {first['seed']}"
+    shard = "" if first["rows"] is None else f" {first['rows'][0]}-{first['rows'][1] - 1}"
+    return f"explain {first['split']} images{shard} by {names} seed {first['seed']}"
 
 
 @step(
@@ -398,8 +398,8 @@ def ranking(
     first, last = (0, len(images)) if rows is None else rows
     builders = [RankingBuilder(split, fractions, rows is not None) for _ in chains]
     together = max(BATCH, BATCH_VALUES // math.prod(data.task.shape))
-    for part in spans(last - first, min(CHUNK, images.rows_at_once)):
-        numbers = torch.arange(first + part.start, first + part.stop)
+    for chunk in spans(last - first, min(CHUNK, images.rows_at_once)):
+        numbers = torch.arange(first + chunk.start, first + chunk.stop)
         x, classes, context = _explained_images(data, model, chains, images, numbers, states, target, seed)
         maps = explain_chains(model, x, classes, context, chains, together, features)
         draws = Draws.of(seed, numbers, split)
@@ -505,7 +505,7 @@ class Changes:
 
     def training(self, ranking: RankingParts) -> Hashable:
         """Equal for changes that one network is trained on."""
-        parts = str(ranking.identity) if isinstance(ranking, Estimator) else tuple(part.key for part in ranking)
+        parts = str(ranking.identity) if isinstance(ranking, Estimator) else tuple(shard.key for shard in ranking)
         return str(self.metric.network), self.fraction, parts
 
 
@@ -706,7 +706,7 @@ def evaluator(
         images = _fitting(untrained.to(current_device()), masked, task)
         few = len(masked) * math.prod(task.shape) <= HELD_VALUES and not task.train.streams
         if few and not stacks(untrained, task.shape, recipe):
-            images = torch.cat([images[part] for part in spans(len(masked), _images_at_once(task))])
+            images = torch.cat([images[chunk] for chunk in spans(len(masked), _images_at_once(task))])
         networks.append(untrained)
         shown.append(images)
         classes = [task.train.labels if target == "label" else answers for target in targets]
@@ -790,9 +790,9 @@ def evaluation(
     than by chance some of the images are said to be of the class whose mask they wear.
     """
     task, split, shape = data.task, data.task.test, ranked_shape(data, features)
-    asked = untrained_evaluator(data, network, features, seed, targets)
-    asked.load_state_dict(weights_of(evaluator.arrays))
-    model = channels_last(folded(asked).to(current_device()))
+    untrained = untrained_evaluator(data, network, features, seed, targets)
+    untrained.load_state_dict(weights_of(evaluator.arrays))
+    model = channels_last(folded(untrained).to(current_device()))
     rows = judged_rows(split, images)
     wanted, half = evaluator_classes(task, explained, targets)[rows], half_of(split, seed)[rows]
     tested = torch.arange(0, len(rows), -(-len(rows) // LEAK_IMAGES))
@@ -815,15 +815,15 @@ def evaluation(
         )
         bits, leaks = [], []
         for some in in_chunks(list(fractions), at_once):
-            own = torch.stack([source.important(fraction, rows) for fraction in some])
-            if own[0, 0].numel() != math.prod(shape):
+            masks = torch.stack([source.important(fraction, rows) for fraction in some])
+            if masks[0, 0].numel() != math.prod(shape):
                 raise NotApplicable("it removes single values of a pixel's channels, and evaluators see whole pixels")
-            moved = blocks.moved(own.flatten(0, 1), rows.repeat(len(some))).view_as(own)
-            removed = torch.stack([own, ~own, moved, ~moved]).flatten(0, 2)
+            moved = blocks.moved(masks.flatten(0, 1), rows.repeat(len(some))).view_as(masks)
+            removed = torch.stack([masks, ~masks, moved, ~moved]).flatten(0, 2)
             scores = answers(removed, rows).unflatten(0, (4, len(some), len(rows)))
             bits.append(torch.stack([calibrate(scores[..., i], c, half) for i, c in enumerate(wanted.unbind(1))], -1))
             if len(donors):
-                worn = own[:, tested[donors]]
+                worn = masks[:, tested[donors]]
                 named = answers(torch.stack([worn, ~worn]).flatten(0, 2), rows[tested]).argmax(1)
                 named = named.unflatten(0, (2, len(some), len(donors)))
                 above = torch.stack([leak(named[..., i], classes[donors, i]) for i in range(len(targets))], -1)
@@ -928,9 +928,9 @@ def metric_of_maps(
     for each, wanted in zip(estimator, metric, strict=True):
         calls[each.chain.name].append(wanted.call)
 
-    def batches(_: Sequence[str], part: slice) -> list[Batch]:
-        made = _batches(data, model, list(chains.values()), samples, rows[part], states, target, seed)
-        return [replace(batch, fine_tuned=fine_tuned_network) for batch in made]
+    def batches(_: Sequence[str], span: slice) -> list[Batch]:
+        explained_batches = _batches(data, model, list(chains.values()), samples, rows[span], states, target, seed)
+        return [replace(batch, fine_tuned=fine_tuned_network) for batch in explained_batches]
 
     budget = MemoryBudget.of(model, task.test.read(slice(0, 2)))
     methods = evaluate_methods(calls, [list(calls)], batches, len(rows), budget)
