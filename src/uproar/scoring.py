@@ -20,7 +20,7 @@ from uproar.guard import guarded_call
 from uproar.metrics import Batch
 from uproar.metrics.evaluation import TOGETHER, Evaluation, Listener, MethodResponses, evaluate_methods
 from uproar.metrics.probe import evaluate, fractions_of
-from uproar.metrics.registry import read_metric
+from uproar.metrics.registry import read_metric, read_metric_of_maps
 from uproar.models import MemoryBudget
 from uproar.models.forward import GivenInputs, HeldInputs, callable_from_cpu, explain_on_device, holding, unwrap_remote
 from uproar.models.given import read_given, taking_pixels
@@ -194,7 +194,7 @@ def score_all(
     check_images(x)
     held = None if inputs is None else HeldInputs.of(inputs, len(x))
     with outside_inference_mode(), holding(model, held):
-        calls = [read_metric(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
+        calls = [read_metric_of_maps(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
         with assuming_output(picked_kind(y, output) if callable(y) else SOFTMAX):
             checked = _Inputs.checked(model, x, y, maps, bool(calls), labelled, held, **options)
         with assuming_output(checked.kind):

@@ -8,6 +8,7 @@ import torch
 import uproar
 from tests.readings import base_network, reading_of, removed
 from uproar.data.task import Split
+from uproar.errors import BadInput
 from uproar.estimators import read_chain
 from uproar.metrics.mask_assignment import half_of, mask_donors, other_replicate
 from uproar.metrics.retraining import RETRAININGS, Masks, retraining_named
@@ -166,3 +167,10 @@ def test_the_table_says_what_names_only_hint_at():
     assert all(p.family in RETRAININGS for p in RETRAININGS.values())
     named = {p.without_retraining for p in RETRAININGS.values()} - {None}
     assert named == {p.name for p in RETRAININGS.values() if not p.retrains}
+
+
+def test_a_metric_of_studies_is_refused_for_maps_that_are_there():
+    task = uproar.load("planted(size=8, classes=2, train=16, test=4)")
+    model, x = uproar.build("cnn-small", task), task.test.images
+    with pytest.raises(BadInput, match="uproar run --metrics roar"):
+        uproar.score(model, x, task.test.labels, torch.rand(4, 8, 8), ["roar"], mean=task.mean)

@@ -1,6 +1,6 @@
 """Metrics of attribution maps without retraining, and the engine that asks the model about changed images."""
 
-from uproar.metrics import confidence, curves, fine_tuned, localisation, sanity, shape, soundness
+from uproar.metrics import confidence, curves, evaluator, fine_tuned, localisation, retraining, sanity, shape, soundness
 from uproar.metrics.changes import Batch, Change, Outputs
 from uproar.metrics.registry import Axis, Responses, metric, metrics
 
@@ -12,10 +12,12 @@ __all__ = [
     "Responses",
     "confidence",
     "curves",
+    "evaluator",
     "fine_tuned",
     "localisation",
     "metric",
     "metrics",
+    "retraining",
     "sanity",
     "shape",
     "soundness",

@@ -151,6 +151,14 @@ def read_metric(text: str) -> Call:
     return call
 
 
+def read_metric_of_maps(text: str) -> Call:
+    """The same for maps that are there already: a metric that needs a study is refused."""
+    call = read_metric(text)
+    if metrics[call.name].facts["kind"] != "maps":
+        raise BadInput(f"The metric {call} trains or asks networks of a study: uproar run --metrics {call}.")
+    return call
+
+
 def bound(call: Call) -> tuple[Entry, dict[str, Any]]:
     """The metric of a call and all its options, those that are not given at their defaults."""
     entry = metrics[call.name]
