@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -120,27 +119,26 @@ def pack_levels(levels: np.ndarray, kinds: int) -> np.ndarray:
     """Levels 0..kinds-1 of some images, (n, features), in fewer bytes, (n, bytes)."""
     places = _places(kinds)
     padded = np.pad(levels, ((0, 0), (0, -levels.shape[1] % len(places))))
-    return (padded.reshape(len(levels), -1, len(places)) * places).sum(2, dtype=np.uint8)
+    packed = padded[:, :: len(places)].copy()
+    for k, place in enumerate(places[1:], start=1):
+        packed += padded[:, k :: len(places)] * place
+    return packed
 
 
 def unpack_levels(packed: np.ndarray, kinds: int, features: int) -> np.ndarray:
     """The levels of some images again, (n, features)."""
-    return _digits(kinds)[packed].reshape(len(packed), -1)[:, :features]
+    places = _places(kinds)
+    levels = np.empty((len(packed), packed.shape[1] * len(places)), np.uint8)
+    for k, place in enumerate(places):
+        levels[:, k :: len(places)] = packed // place % np.uint8(max(2, kinds))
+    return levels[:, :features]
 
 
-@functools.lru_cache
-def _places(kinds: int) -> np.ndarray:
+def _places(kinds: int) -> list[np.uint8]:
     """What a digit in each place of a byte counts.
 
     >>> [len(_places(kinds)) for kinds in (2, 3, 4, 6, 7, 16, 17)]
     [8, 5, 4, 3, 2, 2, 1]
     """
     count = max(k for k in range(1, 9) if max(2, kinds) ** k <= 256)
-    return np.array([max(2, kinds) ** k for k in range(count)], np.uint8)
-
-
-@functools.lru_cache
-def _digits(kinds: int) -> np.ndarray:
-    """The levels in every possible byte, (256, levels per byte)."""
-    words = np.arange(256)[:, None]
-    return (words // _places(kinds) % max(2, kinds)).astype(np.uint8)
+    return [np.uint8(max(2, kinds) ** k) for k in range(count)]
