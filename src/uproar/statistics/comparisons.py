@@ -61,9 +61,7 @@ VERDICT_COLUMNS = (
 """The columns of verdicts against the random ranking: see `against_random`."""
 
 
-def paired(
-    values: Values | pd.DataFrame, pairs: Iterable[tuple[str, str]], higher_is_better: bool = True
-) -> pd.DataFrame:
+def paired(values: Values, pairs: Iterable[tuple[str, str]], higher_is_better: bool = True) -> pd.DataFrame:
     """How much better the first of each pair is than the second (`difference`), one row per pair, each with its t-test.
 
     >>> areas = {"random": [0.90, 0.80, 0.85], "grad": [0.70, 0.61, 0.64]}
@@ -280,7 +278,7 @@ def against_random(
     """
     areas, fractions = areas_of(table)
     names = areas.index.drop(BASELINE)
-    frame = paired(areas.T, [(name, BASELINE) for name in names], higher_is_better)
+    frame = paired(areas.T.to_dict("series"), [(name, BASELINE) for name in names], higher_is_better)
     frame = frame.rename(columns={"first": "estimator", "difference": "advantage"})
     baseline, enough = frame["estimator"].isin(list(others)), frame["n"] >= LEAST_REPLICATES
     frame = corrected(frame.assign(p=frame["p"].where(enough & ~baseline)), alpha, "advantage")
