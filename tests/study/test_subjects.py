@@ -59,3 +59,13 @@ def test_a_network_of_one_channel_sees_pictures_in_grey(place):
     weights = torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)
     assert grey.x.shape == (4, 1, 8, 8)
     assert torch.allclose(grey.x, (colours.x * weights).sum(1, keepdim=True))
+
+
+def test_training_pictures_of_a_network_of_one_channel_are_grey_and_need_no_labels(place):
+    network = f"{place}/net.py:build(channels=1)"
+    flat = str(place / "flat")
+    images = images_of_files(flat, network, None, None, 10, train=flat, train_labels=False)
+    train = subject_of_images(images, network, None, "predicted", 0).context.train
+    assert train.shape == (1, 8, 8) and train.labels.tolist() == [0] * 4
+    with pytest.raises(BadInput, match="0 class folders"):
+        images_of_files(flat, network, None, None, 10, train=flat)

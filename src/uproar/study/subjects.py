@@ -358,13 +358,15 @@ def subject_of_images(
     x, setting = images.x, images.setting
     if setting is None or images.store is None:
         net, made = _network(images, model, weights, seed)
+        train = images.train
         if x.shape[1] == 3 and channels_of(net) == 1:
             x = grey(x)
+            train = None if train is None else Split("train", grey(train.read(slice(0, len(train)))), train.labels)
         step = normalisation(normalise)
         if step is not None:
             net, made = with_first_step(net, step), {**made, "normalise": str(step.state())}
-        mean = x.mean((0, 2, 3)) if images.train is None else channel_moments(images.train)[0]
-        context = Context(Draws.of(seed, len(x)), mean, images.train)
+        mean = x.mean((0, 2, 3)) if train is None else channel_moments(train)[0]
+        context = Context(Draws.of(seed, len(x)), mean, train)
     else:
         task = setting.data.task
         with counting_epochs(listen):
