@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -67,20 +67,6 @@ def left_out(study: Study) -> tuple[str, ...]:
         if not _plain(chain)
     }
     return tuple(f"{name} was left out: {reason}." for name, reason in why.items())
-
-
-def squared(names: Iterable[str]) -> dict[str, str]:
-    """Estimators of the model by the name of their square; those that are squares already stand for themselves.
-
-    >>> squared(["grad", "sq(grad)", "sg_sq(ig)", "sobel"])
-    {'grad': 'sq(grad)', 'sq(grad)': 'sq(grad)', 'sg_sq(ig)': 'sg_sq(ig)'}
-    """
-    chains = {name: read_chain(name) for name in names}
-    return {
-        name: name if chain.raw.name in SQUARES else f"sq({name})"
-        for name, chain in chains.items()
-        if chain.needs_model
-    }
 
 
 def _plain(chain: Chain) -> bool:

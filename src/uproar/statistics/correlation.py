@@ -19,20 +19,6 @@ FEW = 3
 """Fewer pairs than this have no correlation."""
 
 
-def pearson(a: ArrayLike, b: ArrayLike) -> float:
-    """Pearson's correlation.
-
-    >>> round(pearson([0, 1, 2, math.nan], [0, 1, 2.5, 9]), 4)
-    0.9934
-    """
-    return float(row_correlations(np.atleast_2d(a), np.atleast_2d(b), ranked=False)[0])
-
-
-def spearman(a: ArrayLike, b: ArrayLike) -> float:
-    """Spearman's rank correlation."""
-    return float(row_correlations(np.atleast_2d(a), np.atleast_2d(b))[0])
-
-
 def row_correlations(a: ArrayLike, b: ArrayLike, ranked: bool = True) -> Numbers:
     """Spearman's correlation of each row of a with the same row of b, (rows,); Pearson's unless `ranked`."""
     left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)

@@ -33,9 +33,6 @@ SHARD = 2**26
 """Features ranked in one shard of training images: 1,337 images of 224×224 pixels, at most 25 megabytes of levels."""
 MAPS = 2
 """Shards of test images are so many times smaller, since their maps are kept too."""
-PACKED_BYTES = 0.3
-"""Bytes per feature of levels in shards, at most about so much."""
-
 Rows = tuple[int, int]
 """The first row of a shard, and the one behind its last."""
 
@@ -49,11 +46,6 @@ def shards_of(task: Task, features: int) -> dict[str, tuple[Rows, ...]]:
     }
     sharded = task.train.streams or task.test.streams or any(len(parts) > 1 for parts in shards.values())
     return shards if sharded else {}
-
-
-def needs_shards(train: int, test: int, features: int) -> bool:
-    """Whether so many images are too many for one part of each split."""
-    return train > max(1, SHARD // features) or test > max(1, SHARD // MAPS // features)
 
 
 class RankingBuilder:

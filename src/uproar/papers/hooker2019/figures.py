@@ -8,14 +8,12 @@ from typing import Any
 
 from uproar.errors import NotApplicable
 from uproar.metrics.retraining import RETRAININGS
-from uproar.papers.claims import read_shared
 from uproar.report.figures import HUES, Chart, Figure, Series, Style, share_limits
 from uproar.report.formatting import LEVEL
 from uproar.report.paper_figures import FigureSource, PaperFigure, changed_images
 from uproar.statistics.design import BASELINE
 
 ROAR, KAR, UNTRAINED = "roar", "kar", "roar:no-retrain"
-SINGLE = read_shared(__file__)["single"]
 NAMES = {"grad": "Grad", "guided_backprop": "GB", "ig": "IG"}
 VARIANTS = {"single": "{}", "SG": "sg({})", "SQ": "sq({})", "SG-SQ": "sg_sq({})", "VAR": "var({})"}
 """What is done to a single estimate, as the paper calls it; VAR is from its NeurIPS version."""
