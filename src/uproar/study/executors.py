@@ -205,7 +205,12 @@ class _Worker:
         handle = theirs.fileno()
         command = [sys.executable, worker_process.__file__, str(os.getpid()), str(handle)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", WORKER: str(number)}
-        self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
+        # an interrupt of the terminal is for the parent: blocked until the process ignores it
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
         with contextlib.suppress(OSError):  # not in the command, which everybody on the machine can see
             self.connection.send((root, every, installed))

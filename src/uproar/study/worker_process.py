@@ -43,6 +43,7 @@ def watch(parent: int) -> None:
 def main(parent: str, handle: str) -> None:
     """Bind this process to its parent, then serve jobs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # it was blocked until here
     end_with(int(parent))
     if not sys.flags.safe_path:
         sys.path[0] = ""  # where the command runs, as for its parent, instead of the folder of this file
