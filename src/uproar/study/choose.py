@@ -62,8 +62,8 @@ from uproar.training import predict
 from uproar.wording import duration, seconds_of
 
 METRICS = ("insertion(steps=8)", "road(by=probability, fractions=[0, 0.25, 0.5])")
-"""The metrics that need no training images: of those on the board, with these settings, the two that together put most
-methods and baselines in the right order on real pictures."""
+"""The metrics that need no training images: of those that the board trusts, with these settings, the two that together
+put most methods and baselines in the right order on real pictures."""
 PICKED_BY = METRICS[0]
 """The metric by which the best of many variants is picked."""
 FIRST, TIMES = 16, 4
