@@ -14,7 +14,7 @@ from tests.papers.made import MODEL, TASK, accuracies, results, scored
 from uproar.errors import NotApplicable
 from uproar.papers.claims import every, judge
 from uproar.papers.evidence import ClaimEvidence
-from uproar.papers.measures import MEASURES, part
+from uproar.papers.measures import MEASURES, measure_or_missing
 from uproar.report.chapters import effect
 from uproar.results.claim_outcome import Measure, Missing, claims_table
 from uproar.statistics.comparisons import paired_difference
@@ -117,9 +117,9 @@ def test_a_claim_without_any_part_says_which_one_is_missing():
         raise NotApplicable("the study has no ig")
 
     with pytest.raises(NotApplicable, match="no ig"):
-        every(part(refuse))
+        every(measure_or_missing(refuse))
     measure = Measure("x", Interval(1.0, 0.9, 1.1, 3), above=0.0)
-    assert every(part(refuse), measure).missing == (Missing("the study has no ig"),)
+    assert every(measure_or_missing(refuse), measure).missing == (Missing("the study has no ig"),)
 
 
 # one number on one page

@@ -56,7 +56,7 @@ class Claim:
             decision = _decide(evidence, self.fields)
         except NotApplicable as error:
             return Judgement(outcome="not tested", reason=one_line(error), **about)
-        lacking = "; ".join(dict.fromkeys(part.reason for part in decision.missing))
+        lacking = "; ".join(dict.fromkeys(missing.reason for missing in decision.missing))
         return Judgement(
             outcome=IN_PART[decision.outcome] if lacking else decision.outcome,
             measures=decision.measures,
@@ -81,9 +81,10 @@ def read_claims(paper: str, file: str) -> list[Claim]:
             changes = {key: value for key, value in twin.items() if key not in ("suffix", "where")}
             forms = [("", {}, twin["where"][0]), (twin["suffix"], changes, twin["where"][1])]
         for suffix, changes, where in forms:
-            own = _resolved({**fields, **changes}, shared)
-            place, says, published = (own.pop(key) for key in ("place", "says", "published"))
-            claims.append(Claim(f"{paper}:{what}{suffix}", place, says.replace("{where}", where), published, own))
+            resolved = _resolved({**fields, **changes}, shared)
+            about = {key: resolved.pop(key) for key in ("place", "says", "published")}
+            about["says"] = about["says"].replace("{where}", where)
+            claims.append(Claim(f"{paper}:{what}{suffix}", **about, fields=resolved))
     return claims
 
 
@@ -96,8 +97,8 @@ def _resolved(value: Any, shared: Mapping[str, Any]) -> Any:
     if isinstance(value, str) and value.startswith("@"):
         return shared[value[1:]]
     if isinstance(value, Mapping):
-        return {key: _resolved(one, shared) for key, one in value.items()}
-    return [_resolved(one, shared) for one in value] if isinstance(value, list) else value
+        return {key: _resolved(item, shared) for key, item in value.items()}
+    return [_resolved(item, shared) for item in value] if isinstance(value, list) else value
 
 
 def _decide(evidence: ClaimEvidence, fields: Mapping[str, Any]) -> Decision:
@@ -124,12 +125,12 @@ def paper_of(claim: str) -> str:
 def all_claims() -> tuple[Claim, ...]:
     """All claims, paper by paper, each paper's in the order of its file."""
     files = sorted(Path(__file__).parent.glob("*/claims.toml"))
-    return tuple(one for file in files for one in read_claims(file.parent.name, str(file)))
+    return tuple(claim for file in files for claim in read_claims(file.parent.name, str(file)))
 
 
 def papers_with_claims() -> dict[str, str]:
     """The titles of the papers that make claims, by key."""
-    return {key: title_of(key) for key in dict.fromkeys(paper_of(one.name) for one in all_claims())}
+    return {key: title_of(key) for key in dict.fromkeys(paper_of(claim.name) for claim in all_claims())}
 
 
 def claims_named(names: Sequence[str]) -> list[Claim]:
@@ -137,10 +138,10 @@ def claims_named(names: Sequence[str]) -> list[Claim]:
     known = all_claims()
     chosen: dict[str, Claim] = {}
     for name in names:
-        mine = [one for one in known if name in (one.name, paper_of(one.name))]
+        mine = [claim for claim in known if name in (claim.name, paper_of(claim.name))]
         if not mine:
-            raise unknown("claim or paper", name, [*papers_with_claims(), *(one.name for one in known)])
-        chosen |= {one.name: one for one in mine}
+            raise unknown("claim or paper", name, [*papers_with_claims(), *(claim.name for claim in known)])
+        chosen |= {claim.name: claim for claim in mine}
     return list(chosen.values())
 
 
@@ -149,8 +150,8 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
     another has it."""
     settings = [ClaimEvidence(results, task, model) for task, model in results.settings]
     judgements = []
-    for one in claims_named(names):
-        each = [one.judge(evidence) for evidence in settings]
+    for claim in claims_named(names):
+        each = [claim.judge(evidence) for evidence in settings]
         judgements += [judgement for judgement in each if judgement.outcome != "not tested"] or each[:1]
     return judgements
 
@@ -187,10 +188,12 @@ def _at_least(needed: Callable[[int], int], parts: Sequence[Measure | Missing], 
     are inside is shown where its p, times k - r + 1, is at most 5 % (Benjamini and Heller's test of a partial
     conjunction, whatever the dependence); that fewer are, where the p of its being outside times r is.
     """
-    measures = [part for part in parts if isinstance(part, Measure)]
-    missing = tuple(part for part in parts if isinstance(part, Missing))
+    measures = [measure for measure in parts if isinstance(measure, Measure)]
+    missing = tuple(lacking for lacking in parts if isinstance(lacking, Missing))
     if not measures:
-        some = next((part.reason for part in missing), "the study has none of the estimators or metrics it is about")
+        some = next(
+            (lacking.reason for lacking in missing), "the study has none of the estimators or metrics it is about"
+        )
         raise NotApplicable(some)
     k, r = len(measures), needed(len(measures))
     position = sorted(range(k), key=lambda i: (measures[i].support, measures[i].margin), reverse=True)[r - 1]

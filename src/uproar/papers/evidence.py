@@ -89,36 +89,38 @@ class ClaimEvidence:
 
     # names
 
-    def estimator(self, wanted: str, protocol: str | None = None) -> str:
+    def estimator(self, wanted: str, metric: str | None = None) -> str:
         """The study's name of an estimator, whatever its options, or of the first of `a|b` that it has.
 
-        `protocol` is where it must have cells.
+        `metric` is the retraining metric under which it must have cells.
         """
-        if protocol not in self._names:
+        if metric not in self._names:
             done = self.view.done
-            some = done if protocol is None else done[done["metric"] == protocol]
-            names = [*some["estimator"].unique(), *([] if protocol else self._scored)]
-            self._names[protocol] = {without_options(str(name)): str(name) for name in reversed(names)}
+            some = done if metric is None else done[done["metric"] == metric]
+            names = [*some["estimator"].unique(), *([] if metric else self._scored)]
+            self._names[metric] = {without_options(str(name)): str(name) for name in reversed(names)}
         for choice in wanted.split("|"):
-            if choice in self._names[protocol]:
-                return self._names[protocol][choice]
-        where = "" if protocol is None else f" under {protocol}"
+            if choice in self._names[metric]:
+                return self._names[metric][choice]
+        where = "" if metric is None else f" under {metric}"
         raise NotApplicable(f"the study has no {wanted.replace('|', ' or ')}{where}")
 
-    def available(self, wanted: Iterable[str], protocol: str | None = None) -> list[str]:
+    def available(self, wanted: Iterable[str], metric: str | None = None) -> list[str]:
         """Those of some estimators that the study has, by what they are."""
         names = []
         for name in wanted:
             with contextlib.suppress(NotApplicable):
-                self.estimator(name, protocol)
+                self.estimator(name, metric)
                 names.append(name)
         return names
 
-    def absent(self, wanted: Iterable[str], protocol: str | None = None) -> list[Missing]:
-        """Those of some estimators that the study has not, as parts of a claim that cannot be asked."""
-        there = set(self.available(wanted := tuple(wanted), protocol))
-        where = "" if protocol is None else f" under {protocol}"
-        return [Missing(f"the study has no {name.replace('|', ' or ')}{where}") for name in wanted if name not in there]
+    def absent(self, wanted: Iterable[str], metric: str | None = None) -> list[Missing]:
+        """Those of some estimators that the study has not, as parts of a claim that cannot be tested."""
+        available = set(self.available(wanted := tuple(wanted), metric))
+        where = "" if metric is None else f" under {metric}"
+        return [
+            Missing(f"the study has no {name.replace('|', ' or ')}{where}") for name in wanted if name not in available
+        ]
 
     @functools.cached_property
     def _scored(self) -> list[str]:
@@ -141,50 +143,50 @@ class ClaimEvidence:
     # retraining: intervals over replicates
 
     def area(
-        self, protocol: str, estimator: str, over: str = BASELINE, *, at: At = None, **claimed: Unpack[Range]
+        self, metric: str, estimator: str, over: str = BASELINE, *, at: At = None, **claimed: Unpack[Range]
     ) -> Measure:
-        """The advantage of one estimator over another under a protocol, the mean height between their curves.
+        """The advantage of one estimator over another under a metric, the mean height between their curves.
 
         Over the whole curve it is the number of the study's verdicts and comparisons; `at` takes one or some fractions
         instead. A study that was analysed until it was decided leaves a claim the
         share of the error that one of its analyses has.
         """
-        a, b = self.estimator(estimator, protocol), self.estimator(over, protocol)
-        rows, fractions = self._areas(protocol, at)
+        a, b = self.estimator(estimator, metric), self.estimator(over, metric)
+        rows, fractions = self._areas(metric, at)
         if a not in rows or b not in rows or not (difference := paired_difference(rows[a], rows[b])).n:
-            raise NotApplicable(f"{a} shares no finished curve with {b} under {protocol}")
-        if not RETRAININGS[protocol].higher_is_better:
+            raise NotApplicable(f"{a} shares no finished curve with {b} under {metric}")
+        if not RETRAININGS[metric].higher_is_better:
             difference = -difference
-        what = f"{protocol}, {_where(fractions)}: {a} against {b}, accuracy"
+        what = f"{metric}, {_where(fractions)}: {a} against {b}, accuracy"
         return replace(measured(what, difference, "replicates", claimed), alpha=self.results.comparison_alpha)
 
-    def _areas(self, protocol: str, at: At) -> tuple[dict[str, np.ndarray], list[float]]:
+    def _areas(self, metric: str, at: At) -> tuple[dict[str, np.ndarray], list[float]]:
         """Areas over replicates by estimator, and the fractions they are over; several claims ask for the same."""
-        key = (protocol, at)
+        key = (metric, at)
         if key not in self._rows:
-            curves = self.view.curves(protocol)
+            curves = self.view.curves(metric)
             if at is not None:
                 wanted = np.atleast_1d(np.array(at, dtype=float))
                 near = np.isclose(curves["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9)
-                if lacking := [f"{t:g}" for t, there in zip(wanted, near.any(0), strict=True) if not there]:
-                    raise NotApplicable(f"the study has no finished cells of {protocol} at {', '.join(lacking)}")
+                if lacking := [f"{t:g}" for t, known in zip(wanted, near.any(0), strict=True) if not known]:
+                    raise NotApplicable(f"the study has no finished cells of {metric} at {', '.join(lacking)}")
                 curves = curves[near.any(1)]
             if curves.empty:
-                raise NotApplicable(f"the study has no finished cells of {protocol}")
+                raise NotApplicable(f"the study has no finished cells of {metric}")
             areas, fractions = areas_of(curves)
             self._rows[key] = {str(name): row.to_numpy(dtype=float) for name, row in areas.iterrows()}, fractions
         return self._rows[key]
 
-    def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
+    def accuracy(self, metric: str, estimator: str) -> pd.DataFrame:
         """Accuracy by replicate (rows) and fraction (columns), whole columns only."""
-        return self.view.accuracy(protocol, self.estimator(estimator, protocol))
+        return self.view.accuracy(metric, self.estimator(estimator, metric))
 
-    def at(self, protocol: str, estimator: str, fraction: float) -> pd.Series:
+    def at(self, metric: str, estimator: str, fraction: float) -> pd.Series:
         """Accuracy by replicate at one fraction."""
-        table = self.accuracy(protocol, estimator)
+        table = self.accuracy(metric, estimator)
         near = [t for t in table.columns if abs(t - fraction) < 1e-9]
         if not near:
-            raise NotApplicable(f"the study has no {protocol} of {self.estimator(estimator, protocol)} at {fraction:g}")
+            raise NotApplicable(f"the study has no {metric} of {self.estimator(estimator, metric)} at {fraction:g}")
         return table[near[0]]
 
     def over_replicates(self, what: str, values: pd.Series, **claimed: Unpack[Range]) -> Measure:
@@ -219,8 +221,10 @@ class ClaimEvidence:
 
     def per_replicate(self, metric: str, estimator: str) -> pd.DataFrame:
         """A metric's values, replicates × images, oriented so that higher is better."""
-        own = {seed: v for (m, e, seed), v in self.view.values_per_replicate.items() if (m, e) == (metric, estimator)}
-        return (1 if read_higher(metric) else -1) * pd.DataFrame(own, dtype=float).T
+        values = {
+            seed: v for (m, e, seed), v in self.view.values_per_replicate.items() if (m, e) == (metric, estimator)
+        }
+        return (1 if read_higher(metric) else -1) * pd.DataFrame(values, dtype=float).T
 
     def scored_by(self, *metrics_: str) -> list[str]:
         """The estimators beside random that have values of all these metrics."""
@@ -235,15 +239,15 @@ class ClaimEvidence:
         values = self.view.values_per_replicate
         nothing = pd.Series(dtype=float)
 
-        def column(name: str, wanted: str, seed: int) -> Numbers:
-            own = values.get((wanted, name, seed), nothing).reindex(images).to_numpy(float)
-            return np.asarray(own if read_higher(wanted) else -own)
+        def oriented(name: str, wanted: str, seed: int) -> Numbers:
+            column = values.get((wanted, name, seed), nothing).reindex(images).to_numpy(float)
+            return np.asarray(column if read_higher(wanted) else -column)
 
         replicates = [
-            [np.stack([column(name, wanted, seed) for wanted in (metric, other)], 1) for name in names]
+            [np.stack([oriented(name, wanted, seed) for wanted in (metric, other)], 1) for name in names]
             for seed in sorted({seed for _, _, seed in values})
         ]
-        whole = [one for one in replicates if np.isfinite(one).all(-1).any()]
+        whole = [values for values in replicates if np.isfinite(values).all(-1).any()]
         if not whole:
             raise NotApplicable(f"no replicate has both {metric} and {other} yet")
         return np.array(whole)

@@ -57,20 +57,20 @@ def exhibits(paper: str) -> list[Exhibit]:
     for figure in papers()[paper].get("figures", []):
         entry = dict(figure)
         like = known.get(entry.pop("like", ""), Exhibit(paper, "", ""))
-        own = {"study": like.study, **entry, "changes": {**like.changes, **entry.get("changes", {})}}
-        known[entry["place"]] = Exhibit(paper, **own)
+        fields = {"study": like.study, **entry, "changes": {**like.changes, **entry.get("changes", {})}}
+        known[entry["place"]] = Exhibit(paper, **fields)
     return list(known.values())
 
 
-def exhibit(paper: str, place: str) -> list[Exhibit]:
+def exhibit(paper: str, where: str) -> list[Exhibit]:
     """A figure or table of a paper that can be drawn, with its parts; refused with the reason where it cannot.
 
     `Figure 6, by maps` is a part of `Figure 6`, drawn from the same study.
     """
-    known = exhibits(paper)
-    parts = [one for one in known if one.place == place or one.place.startswith(f"{place}, ")]
+    listed = exhibits(paper)
+    parts = [known for known in listed if known.place == where or known.place.startswith(f"{where}, ")]
     if not parts:
-        raise unknown("figure or table", place, [one.place for one in known])
+        raise unknown("figure or table", where, [known.place for known in listed])
     if not parts[0].draw:
-        raise BadInput(f"{title_of(paper)}, {place}, is not drawn: {parts[0].why}.")
+        raise BadInput(f"{title_of(paper)}, {where}, is not drawn: {parts[0].why}.")
     return parts

@@ -44,8 +44,8 @@ def measure(function: Callable[..., Parts]) -> Callable[..., Parts]:
     return function
 
 
-def part(make: Callable[..., Measure], *args: Any, **options: Any) -> Measure | Missing:
-    """One of a claim's numbers, or why the study cannot say it: `part(evidence.area, "roar", "ig", above=0.0)`."""
+def measure_or_missing(make: Callable[..., Measure], *args: Any, **options: Any) -> Measure | Missing:
+    """One of a claim's numbers, or why the study has it not: `measure_or_missing(evidence.area, "roar", "ig")`."""
     try:
         return make(*args, **options)
     except NotApplicable as error:
@@ -64,7 +64,9 @@ def pairs_of(of: Sequence[str], form: str, over: str | Sequence[str]) -> list[tu
 
 
 def metric_of(evidence: ClaimEvidence, wanted: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
-    """The study's name of a metric: by name, with options, or the first that it has of several."""
+    """The study's name of a metric: by name, with options, or the first that it has of several; ROAR's is its own."""
+    if isinstance(wanted, str) and wanted in RETRAININGS:
+        return wanted
     choices = [{"name": wanted}] if isinstance(wanted, str) else [wanted] if isinstance(wanted, Mapping) else wanted
     reasons = []
     for choice in choices:
@@ -92,7 +94,7 @@ def advantage(
     of: Sequence[str],
     form: str = "{}",
     over: str | Sequence[str] = BASELINE,
-    protocol: str = ROAR,
+    metric: str = ROAR,
     at: float | Literal["each"] | None = None,
     rates: Sequence[float] | None = None,
 ) -> Parts:
@@ -100,38 +102,38 @@ def advantage(
     parts, whole = Parts(), at if rates is None else tuple(rates_of(evidence, rates))
     for a, b in pairs_of(of, form, over):
         try:
-            places = accuracy_at(evidence, protocol, [a, b]) if at == "each" else [whole]
+            fractions = accuracy_at(evidence, metric, [a, b]) if at == "each" else [whole]
         except NotApplicable as error:
             parts.append(Missing(one_line(error)))
             continue
-        parts += [part(evidence.area, protocol, a, b, at=place, **claimed) for place in places]
+        parts += [measure_or_missing(evidence.area, metric, a, b, at=fraction, **claimed) for fraction in fractions]
     return parts
 
 
 def rates_of(evidence: ClaimEvidence, wanted: Sequence[float]) -> list[float]:
     """Those of some rates of ROAR that the study has, or all of the study's."""
-    own = [float(t) for t in evidence.accuracy(ROAR, BASELINE).columns if t > 0]
-    return [t for t in own if any(abs(t - rate) < 1e-9 for rate in wanted)] or own
+    rates = [float(t) for t in evidence.accuracy(ROAR, BASELINE).columns if t > 0]
+    return [t for t in rates if any(abs(t - rate) < 1e-9 for rate in wanted)] or rates
 
 
-def accuracy_at(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> dict[float, pd.DataFrame]:
+def accuracy_at(evidence: ClaimEvidence, metric: str, names: Sequence[str]) -> dict[float, pd.DataFrame]:
     """Accuracy by replicate and estimator, at every fraction that all of them have.
 
     Where nothing is removed, or all is kept, they share one training: that is no fraction of theirs.
     """
-    curves = {name: evidence.accuracy(protocol, name) for name in names}
+    curves = {name: evidence.accuracy(metric, name) for name in names}
     shared = set.intersection(*(set(curve.columns) for curve in curves.values()))
-    shared -= {RETRAININGS[protocol].plain}
+    shared -= {RETRAININGS[metric].plain}
     if not shared:
-        raise NotApplicable(f"no fraction of {protocol} is finished for {', '.join(names)}")
+        raise NotApplicable(f"no fraction of {metric} is finished for {', '.join(names)}")
     return {float(t): pd.DataFrame({name: curve[t] for name, curve in curves.items()}) for t in sorted(shared)}
 
 
-def several(evidence: ClaimEvidence, of: Sequence[str], *protocols: str) -> list[str]:
-    """Those of some estimators that have these protocols; three at least."""
-    names = functools.reduce(evidence.available, protocols, list(of))
+def several(evidence: ClaimEvidence, of: Sequence[str], *metrics: str) -> list[str]:
+    """Those of some estimators that have these metrics; three at least."""
+    names = functools.reduce(evidence.available, metrics, list(of))
     if len(names) < 3:
-        raise NotApplicable(f"{len(names)} estimators have {' and '.join(protocols)}; use at least 3")
+        raise NotApplicable(f"{len(names)} estimators have {' and '.join(metrics)}; use at least 3")
     return names
 
 
@@ -146,19 +148,19 @@ def growth(
         what = f"{evidence.estimator(name, ROAR)} above {over}: at {last:g} minus at {first:g}, accuracy"
         return evidence.over_replicates(what, ahead[last] - ahead[first], **claimed)
 
-    return [part(grown, name) for name in of]
+    return [measure_or_missing(grown, name) for name in of]
 
 
 @measure
-def consistent_winner(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], protocol: str) -> Parts:
+def consistent_winner(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], metric: str) -> Parts:
     """The estimator that leads most consistently, against the best other one at the fraction where it leads least."""
-    tables = accuracy_at(evidence, protocol, several(evidence, of, protocol))
+    tables = accuracy_at(evidence, metric, several(evidence, of, metric))
     means = pd.DataFrame({t: table.mean() for t, table in tables.items()}).T
     leads = pd.DataFrame({name: means[name] - means.drop(columns=name).max(axis=1) for name in means})
     best = str(leads.min().idxmax())
     t = float(leads[best].idxmin())
     other = str(means.loc[t].drop(best).idxmax())
-    return [part(evidence.area, protocol, best, other, at=t, **claimed), *evidence.absent(of, protocol)]
+    return [measure_or_missing(evidence.area, metric, best, other, at=t, **claimed), *evidence.absent(of, metric)]
 
 
 @measure
@@ -171,16 +173,16 @@ def kept(evidence: ClaimEvidence, claimed: Range, *, fraction: float) -> Parts:
 
 
 @measure
-def wider_range(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], protocol: str, than: str) -> Parts:
-    """Range over estimators at the fraction where they differ most, one protocol's minus another's, by replicate."""
-    names, widest = several(evidence, of, protocol, than), []
-    for one in (protocol, than):
-        tables = accuracy_at(evidence, one, names)
+def wider_range(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], metric: str, than: str) -> Parts:
+    """Range over estimators at the fraction where they differ most, one metric's minus another's, by replicate."""
+    names, widest = several(evidence, of, metric, than), []
+    for name in (metric, than):
+        tables = accuracy_at(evidence, name, names)
         ranges = {t: table.max(axis=1) - table.min(axis=1) for t, table in tables.items()}
         widest.append(max(ranges.items(), key=lambda item: item[1].mean()))
     (t, first), (u, second) = widest
-    what = f"range over {len(names)} estimators: {protocol} at {t:g} minus {than} at {u:g}, accuracy"
-    absent = [*evidence.absent(of, protocol), *evidence.absent(of, than)]
+    what = f"range over {len(names)} estimators: {metric} at {t:g} minus {than} at {u:g}, accuracy"
+    absent = [*evidence.absent(of, metric), *evidence.absent(of, than)]
     return [evidence.over_replicates(what, first - second, **claimed), *absent]
 
 
@@ -189,7 +191,7 @@ def without_retraining(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[
     """The original network minus the retrained one, at every fraction."""
     untrained, parts = f"{ROAR}:no-retrain", Parts()
     for name in evidence.available(of, untrained):
-        after, before = (accuracy_at(evidence, protocol, [name]) for protocol in (untrained, ROAR))
+        after, before = (accuracy_at(evidence, metric, [name]) for metric in (untrained, ROAR))
         for t in (t for t in before if t in after):
             what = f"{name}: without retraining minus with, accuracy at {t:g}"
             parts.append(evidence.over_replicates(what, after[t][name] - before[t][name], **claimed))
@@ -215,7 +217,7 @@ def gap(
         wanted = f"semi-natural(..., kind={marks})" if marks else "a task without marks"
         raise NotApplicable(f"it is about {wanted}, not {evidence.task}")
     name = metric_of(evidence, metric)
-    return [part(evidence.gap, name, a, b, **claimed) for a, b in pairs_of(of, form, over)]
+    return [measure_or_missing(evidence.gap, name, a, b, **claimed) for a, b in pairs_of(of, form, over)]
 
 
 @measure
@@ -229,7 +231,7 @@ def best_in_both(evidence: ClaimEvidence, claimed: Range, *, of: Sequence[str], 
     values = scores.table.set_index(["metric", "method"])["value"]
     top = max(names, key=lambda name: values[first, name])
     other = max((name for name in names if name != top), key=lambda name: values[second, name])
-    return [part(evidence.gap, second, top, other, **claimed), *evidence.absent(of)]
+    return [measure_or_missing(evidence.gap, second, top, other, **claimed), *evidence.absent(of)]
 
 
 def kind_of_marks(evidence: ClaimEvidence) -> str:
@@ -246,24 +248,25 @@ def gain(
     of: Sequence[str],
     beside: Sequence[str],
     forms: Sequence[str] = ("{}",),
-    metric: Any = None,
+    metric: Any = ROAR,
     base: Any = None,
     rates: Sequence[float] = (),
     each: bool = False,
 ) -> Parts:
     """What a filter (`forms`), or a metric instead of `base`, gains for some estimators minus what it gains for others.
 
-    Under ROAR at some rates where no metric is named; `each` asks for the gain of every one of them, too.
+    Under ROAR it is the mean over some rates; `each` is for the gain of every one of the estimators, too.
     """
-    protocol, fractions = (None, []) if metric else (ROAR, rates_of(evidence, rates))
-    first = metric_of(evidence, metric) if metric else ROAR
+    first = metric_of(evidence, metric)
     second = metric_of(evidence, base) if base else first
-    take = evidence.over_images if metric else evidence.over_replicates
+    retrains = first in RETRAININGS
+    fractions = rates_of(evidence, rates) if retrains else []
+    take = evidence.over_replicates if retrains else evidence.over_images
 
-    def values(source: str, name: str) -> Any:
-        if metric:
-            return evidence.per_replicate(source, evidence.estimator(name))
-        return -evidence.accuracy(source, name)[fractions].mean(axis=1)
+    def values(name_of_metric: str, name: str) -> Any:
+        if not retrains:
+            return evidence.per_replicate(name_of_metric, evidence.estimator(name))
+        return -evidence.accuracy(name_of_metric, name)[fractions].mean(axis=1)
 
     def gained(form: str, names: Sequence[str]) -> Any:
         gains = [values(first, form.replace("{}", name)) - values(second, name) for name in names]
@@ -271,24 +274,26 @@ def gain(
 
     parts = Parts()
     for form in forms:
-        there: list[list[str]] = []
+        groups: list[list[str]] = []
         for wanted in (of, beside):
-            found = {name: _first_with(evidence, form, name, protocol) for name in wanted}
-            there.append([name for name in found.values() if name])
-            parts += [Missing(f"the study has no {form.replace('{}', name)}") for name in found if not found[name]]
-        (mine, others), what = there, f"{first} minus {second}" if base else f"{first}: {form.replace('{}', 'map')}"
+            chosen = {name: _first_with(evidence, form, name, first if retrains else None) for name in wanted}
+            groups.append([name for name in chosen.values() if name])
+            parts += [Missing(f"the study has no {form.replace('{}', name)}") for name in chosen if not chosen[name]]
+        (mine, others), what = groups, f"{first} minus {second}" if base else f"{first}: {form.replace('{}', 'map')}"
         numbers = {f"{name}: {what}, higher is better": gained(form, [name]) for name in mine if each}
         if mine and others:
             both = f"{what}, gain of {len(mine)} estimators minus that of {', '.join(others)}"
             numbers[both] = gained(form, mine) - gained(form, others)
-        parts += [part(take, what, number, **claimed) for what, number in numbers.items()]
+        parts += [measure_or_missing(take, what, number, **claimed) for what, number in numbers.items()]
     return parts
 
 
-def _first_with(evidence: ClaimEvidence, form: str, name: str, protocol: str | None) -> str:
+def _first_with(evidence: ClaimEvidence, form: str, name: str, metric: str | None) -> str:
     """The first of `a|b` that the study has both as it is and in a form; empty without one."""
-    choices = (one for one in name.split("|") if len(evidence.available([one, form.replace("{}", one)], protocol)) == 2)
-    return next(choices, "")
+    for choice in name.split("|"):
+        if len(evidence.available([choice, form.replace("{}", choice)], metric)) == 2:
+            return choice
+    return ""
 
 
 @measure
@@ -312,7 +317,7 @@ def correlation(
         return measured(f"correlation of {first} with {second}{mean}", interval, "images", claimed)
 
     pairs = itertools.combinations(variants(among), 2) if among else metrics
-    return [part(correlated, *pair) for pair in pairs]
+    return [measure_or_missing(correlated, *pair) for pair in pairs]
 
 
 def variants(of: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -338,7 +343,7 @@ def correlation_gap(
     """How much higher two metrics correlate over images than two others, or for some methods (`of`) than for others."""
     values, words = [], []
     for pair, wanted in ((first, of), (second, than)):
-        a, b = (metric_of(evidence, one) for one in pair)
+        a, b = (metric_of(evidence, metric) for metric in pair)
         names = methods(evidence, a, b)
         if wanted is not None:
             names = [name for name in map(evidence.estimator, evidence.available(wanted)) if name in names]
@@ -362,7 +367,7 @@ def spread(evidence: ClaimEvidence, claimed: Range, *, metrics: Sequence[Any], f
         what = f"spread over {len(names)} estimators of the correlation with {metric}: {a} minus {b}"
         return measured(what, interval, "images", claimed)
 
-    return [part(differs, one) for one in metrics]
+    return [measure_or_missing(differs, metric) for metric in metrics]
 
 
 # audits
@@ -389,4 +394,4 @@ def audit_rows(
         interval = Interval(float(row[value]), *ends, n, int(row.get("replicates", n)), df)
         return Measure(what.format(**where), interval, sample, **claimed)
 
-    return [part(number, where) for where in rows]
+    return [measure_or_missing(number, where) for where in rows]

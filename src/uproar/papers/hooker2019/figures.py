@@ -28,14 +28,14 @@ def name_of(base: str, variant: str) -> str:
     return NAMES[base] if variant == "single" else f"{variant}-{NAMES[base]}"
 
 
-def _estimates(source: FigureSource, protocol: str, variants: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+def _estimates(source: FigureSource, metric: str, variants: Sequence[str]) -> dict[str, tuple[str, str, str]]:
     """Base, variant and the report's name, by the paper's name, of the estimates that have a curve."""
-    there = set(source.view.intervals[protocol]["estimator"]) if protocol in source.view.intervals else set()
+    drawn = set(source.view.intervals[metric]["estimator"]) if metric in source.view.intervals else set()
     estimates = {}
     for variant in variants:
         for base in NAMES:
-            for wanted in source.evidence.available([VARIANTS[variant].format(base)], protocol):
-                if (label := source.label(wanted, protocol)) in there:
+            for wanted in source.evidence.available([VARIANTS[variant].format(base)], metric):
+                if (label := source.label(wanted, metric)) in drawn:
                     estimates[name_of(base, variant)] = (base, variant, label)
     return estimates
 
@@ -52,7 +52,7 @@ READINGS = {
 def curves(source: FigureSource, name: str, panels: Sequence[Mapping[str, Any]]) -> PaperFigure:
     """Accuracy over the share of pixels, a plot per panel, all lines of a panel on one axis.
 
-    A panel has a `title`, its `protocols` and the `variants` of the three single estimates. The colour is that of the
+    A panel has a `title`, its `metrics` and the `variants` of the three single estimates. The colour is that of the
     single estimate, the marker that of the variant.
     """
     charts = [chart for panel in panels if (chart := _panel(source, **panel)) is not None]
@@ -60,34 +60,34 @@ def curves(source: FigureSource, name: str, panels: Sequence[Mapping[str, Any]])
         raise NotApplicable("the study has no ROAR of these forms of gradient, guided backprop or integrated gradients")
     limits = share_limits([line for chart in charts for line in chart.series], source.view.chance)
     alike = tuple(replace(chart, y_range=limits) for chart in charts)  # one upright axis, so that plots can be compared
-    shown = [READINGS[p] for p in dict.fromkeys(p for panel in panels for p in panel["protocols"])]
+    shown = [READINGS[p] for p in dict.fromkeys(p for panel in panels for p in panel["metrics"])]
     reading = f"{' '.join(shown)} Dashed: random. Fine line: chance. Bands: {LEVEL} interval over replicates."
     return PaperFigure(name, reading, Figure(alike, 2))
 
 
 def _panel(
-    source: FigureSource, title: str, protocols: Sequence[str], variants: Sequence[str], needs: Sequence[str] = ()
+    source: FigureSource, title: str, metrics: Sequence[str], variants: Sequence[str], needs: Sequence[str] = ()
 ) -> Chart | None:
-    """The lines of the first protocol are solid and in the legend, those of a second one dotted.
+    """The lines of the first metric are solid and in the legend, those of a second one dotted.
 
     There is no plot without an estimate of the variants that it `needs`.
     """
     lines: list[Series] = []
-    if needs and not _estimates(source, protocols[0], needs):
+    if needs and not _estimates(source, metrics[0], needs):
         return None
-    for protocol in protocols:
-        first = protocol == protocols[0]
-        estimates = _estimates(source, protocol, variants)
+    for metric in metrics:
+        first = metric == metrics[0]
+        estimates = _estimates(source, metric, variants)
         if not estimates:
             continue
-        random = source.series(protocol, BASELINE)
+        random = source.series(metric, BASELINE)
         lines.append(random if first else replace(random, label="", style=replace(random.style, dash=":")))
         for label, (base, variant, estimator) in estimates.items():
             style = Style(HUES[list(NAMES).index(base)], "-" if first else ":", MARKERS[variant], variant == "single")
-            lines.append(replace(source.series(protocol, estimator), label=label if first else "", style=style))
+            lines.append(replace(source.series(metric, estimator), label=label if first else "", style=style))
     if len(lines) < 2:
         return None
-    across = " or ".join(dict.fromkeys(RETRAININGS[p].fraction_means for p in protocols))
+    across = " or ".join(dict.fromkeys(RETRAININGS[p].fraction_means for p in metrics))
     chance = source.view.chance
     return Chart(title, tuple(lines), f"share of pixels {across}", "test accuracy", (0.0, 1.0), level=chance)
 
@@ -101,8 +101,8 @@ MARKERS = {"single": "o", "SG": "^", "SQ": "D", "SG-SQ": "s", "VAR": "v"}
 def retraining(source: FigureSource) -> PaperFigure:
     """Single estimates with and without retraining, on one axis."""
     chart = _panel(source, "", (ROAR, UNTRAINED), ["single"])
-    if chart is None or not all(_estimates(source, protocol, ["single"]) for protocol in (ROAR, UNTRAINED)):
-        raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
+    if chart is None or not all(_estimates(source, metric, ["single"]) for metric in (ROAR, UNTRAINED)):
+        raise NotApplicable("the study has not ROAR both with and without retraining; add metric 'roar:no-retrain'")
     reading = (
         f"Solid: networks trained on changed images. {READINGS[UNTRAINED]} Bands: {LEVEL} interval over replicates."
     )
@@ -114,13 +114,13 @@ def retraining(source: FigureSource) -> PaperFigure:
 
 
 def pictures(
-    source: FigureSource, name: str, protocol: str, estimators: Sequence[str], across: str = "fractions"
+    source: FigureSource, name: str, metric: str, estimators: Sequence[str], across: str = "fractions"
 ) -> PaperFigure:
-    """One image as a protocol leaves it, the accuracy reached on such images above each.
+    """One image as a metric leaves it, the accuracy reached on such images above each.
 
     With `across = "estimators"` an estimator is a column and a fraction a row, else the other way round.
     """
     printed = {form.format(base): name_of(base, variant) for base in NAMES for variant, form in VARIANTS.items()}
-    names = {source.label(n, protocol): printed.get(n, n) for n in source.evidence.available(estimators, protocol)}
-    figure = changed_images(source, protocol, names, across)
+    names = {source.label(n, metric): printed.get(n, n) for n in source.evidence.available(estimators, metric)}
+    figure = changed_images(source, metric, names, across)
     return PaperFigure(name, figure.reading, figure)

@@ -70,8 +70,8 @@ def blocks(source: FigureSource) -> PaperFigure:
 
 def _filtered(names: Sequence[str]) -> list[str]:
     """Bare names that also have a filtered form, in the order of the study; Grad-CAM last."""
-    there = [n for n in names if any(f"{how}({n})" in names for how in FILTERS)]
-    return sorted(there, key=lambda n: "grad_cam" in n)
+    filtered = [n for n in names if any(f"{how}({n})" in names for how in FILTERS)]
+    return sorted(filtered, key=lambda n: "grad_cam" in n)
 
 
 Reached = dict[tuple[str, float], float]
@@ -81,8 +81,8 @@ Reached = dict[tuple[str, float], float]
 def differences(source: FigureSource, under: str) -> PaperFigure:
     """What filters change under ROAR or ROAD, a table per rate: plain accuracy, and what each filter adds."""
     reached = _under_roar(source) if under == ROAR else _under_road(source)
-    names, there = list(dict.fromkeys(n for n, _ in reached)), sorted({t for _, t in reached if t > 0})
-    rates, rows = [t for t in there if t in RATES] or there[:3], _filtered(names)
+    names, known = list(dict.fromkeys(n for n, _ in reached)), sorted({t for _, t in reached if t > 0})
+    rates, rows = [t for t in known if t in RATES] or known[:3], _filtered(names)
     if not rows or not rates:
         raise NotApplicable(f"no estimator has a filtered form under {under.upper()}")
     tables = []

@@ -128,8 +128,8 @@ def blurred(source: FigureSource) -> PaperFigure:
 
 def settings(source: FigureSource, kind: str) -> PaperFigure:
     """Insertion or deletion by fill, pixels left and regions right."""
-    found = {one: if_applicable(partial(KINDS[f"{kind} {one}"], source.evidence), "") for one in SETTINGS}
-    names = {setting: name for setting, name in found.items() if name}
+    metrics = {setting: if_applicable(partial(KINDS[f"{kind} {setting}"], source.evidence), "") for setting in SETTINGS}
+    names = {setting: name for setting, name in metrics.items() if name}
     if len(names) < 2:
         raise NotApplicable(f"the study has {kind} in fewer than two settings")
     charts = tuple(metric_chart(source, name, setting, METHODS) for setting, name in names.items())
@@ -216,13 +216,13 @@ def _word(value: float, digits: int = 2) -> str:
 
 def drops(source: FigureSource) -> PaperFigure:
     """Average drop with the values of maps, and with maps made binary."""
-    rows, there = [], 0
+    rows, measured = [], 0
     for kind, published in PUBLISHED["Table A2"].items():
         means = _means(source, KINDS[kind])
-        there += bool(means)
+        measured += bool(means)
         rows.append((f"{kind}, published", *(number(v, 4) for v in published)))
         rows.append((f"{kind}, here", *(number(100 * means[n], 3) if n in means else NOTHING for n in METHODS)))
-    if there < 2:
+    if measured < 2:
         raise NotApplicable("the study has not average drop with values and with binary maps")
     table = ComparisonTable(("average drop %", *METHODS.values()), tuple(rows))
     return PaperFigure("drops", "Lower is better; 50 % and 75 %: the share of pixels set to 0.", table=table)
