@@ -58,16 +58,16 @@ class ValuesPerImage:
         return int(self.values.shape[3])
 
 
-def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, images: int = 10) -> ValuesPerImage:
+def values_per_image(evidence: StudyEvidence, names: Sequence[str], least: int = 2, images: int = 10) -> ValuesPerImage:
     """What some metrics say of the images of a part; refused with the reason where too little is finished.
 
     A metric whose numbers are those of an earlier one, under another name, is left out.
     """
-    seeds, done = tuple(part.study.seeds), part.scores
+    seeds, done = tuple(evidence.study.seeds), evidence.scores
     done = done[done["metric"].isin([str(read_metric(name)) for name in names])]
     counts = done.groupby(["metric", "estimator"])["seed"].nunique()
     whole = set(counts.index[counts == len(seeds)])
-    chains = [c for c in part.estimators if c != BASELINE and any(estimator == c for _, estimator in whole)]
+    chains = [c for c in evidence.estimators if c != BASELINE and any(estimator == c for _, estimator in whole)]
     if len(chains) < least:
         raise NotApplicable(
             f"{counted(len(chains), 'estimator')} beside random {'has' if len(chains) == 1 else 'have'} finished "
@@ -80,7 +80,7 @@ def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, 
             notes.append(f"{name} is not defined here, or not finished, for all estimators.")
             continue
         values = sign_of(name) * np.array(
-            [[part.responses(name, c, s)["value"].astype(float) for c in chains] for s in seeds]
+            [[evidence.responses(name, c, s)["value"].astype(float) for c in chains] for s in seeds]
         )
         twin = next((other for other, v in arrays.items() if np.array_equal(v, values, equal_nan=True)), None)
         if twin is None:
@@ -99,21 +99,21 @@ def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, 
     return data
 
 
-def advantage(part: StudyEvidence, metric: str, estimator: str) -> Interval | None:
+def advantage(evidence: StudyEvidence, metric: str, estimator: str) -> Interval | None:
     """How much better an estimator is than random by a metric, positive = better; None where it is not known."""
-    rows = part.scores
+    rows = evidence.scores
     value = rows[rows["metric"] == str(read_metric(metric))].set_index(["estimator", "seed"])["value"]
-    seeds = [s for s in part.study.seeds if (estimator, s) in value.index and (BASELINE, s) in value.index]
+    seeds = [s for s in evidence.study.seeds if (estimator, s) in value.index and (BASELINE, s) in value.index]
     if not seeds:
         return None
 
     def measured(chain: str) -> Measurements:
-        responses = [part.responses(metric, chain, seed) for seed in seeds]
-        by_image = np.stack([one["value"].astype(float) for one in responses])
+        responses = [evidence.responses(metric, chain, seed) for seed in seeds]
+        by_image = np.stack([response["value"].astype(float) for response in responses])
         if metrics[read_metric(metric).name].facts["statistic"] is None:
             return Measurements(by_image)
         numbers = np.array([value[chain, seed] for seed in seeds], dtype=float)
-        return Measurements(by_image, numbers, np.stack([one[RESAMPLED] for one in responses]))
+        return Measurements(by_image, numbers, np.stack([response[RESAMPLED] for response in responses]))
 
     difference = (measured(estimator) - measured(BASELINE)).interval()
     if np.isnan(difference.value):
@@ -140,9 +140,9 @@ JUDGES = "judges"
 
 def _studies(study: Study, metrics: Sequence[str], replicates: int) -> Mapping[str, Study]:
     """The study's own metrics, and those it does not have under other options, on the first replicates."""
-    own = {read_metric(name).name for name in study.metrics}
-    wanted = [name for name in metrics if read_metric(name).name not in own]
-    if POINTING not in own and knows_truth(study.tasks[0]):
+    names_of_study = {read_metric(name).name for name in study.metrics}
+    wanted = [name for name in metrics if read_metric(name).name not in names_of_study]
+    if POINTING not in names_of_study and knows_truth(study.tasks[0]):
         wanted.append(POINTING)
     names = unique_names(study.metric_names, [str(read_metric(name)) for name in wanted])
     return {JUDGES: study.with_changes(metrics=names, seeds=study.seeds[:replicates])}
@@ -159,15 +159,17 @@ def reliability(
     evidence: Evidence, *, metrics: tuple[str, ...] = METRICS, replicates: Annotated[int, Field(ge=1)] = 3
 ) -> Finding:
     """Rank correlations of every two metrics across estimators, and who contradicts whom about random."""
-    part, own = evidence[JUDGES], evidence[OWN]
-    data = values_per_image(part, [name for name in part.study.metric_names if judges(name)], least=3)
+    judges_evidence, study_evidence = evidence[JUDGES], evidence[OWN]
+    data = values_per_image(
+        judges_evidence, [name for name in judges_evidence.study.metric_names if judges(name)], least=3
+    )
     pairs = pairwise(data)
-    levels = estimator_scores(part, data, own)
-    by_metric = sides_of(part, data, own)
+    levels = estimator_scores(judges_evidence, data, study_evidence)
+    by_metric = sides_of(judges_evidence, data, study_evidence)
     clashes = contradictions(by_metric)
     opposed = pairs[pairs["opposed"]]
     w, p = concordance(levels.to_numpy())
-    retrained = [name for name in levels.index if name in _judging(own)]
+    retrained = [name for name in levels.index if name in _judging(study_evidence)]
     return Finding(
         conclude(misleads=len(opposed) + len(clashes) > 0, holds=p < ALPHA),
         _sentence(pairs, clashes, levels, len(retrained), w, p),
@@ -210,20 +212,21 @@ def pairwise(data: ValuesPerImage) -> pd.DataFrame:
     return table.assign(opposed=(table["p_opposed"] <= ALPHA) & (table["within_images"] < OPPOSED))
 
 
-def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
+def estimator_scores(evidence: StudyEvidence, data: ValuesPerImage, study_evidence: StudyEvidence) -> pd.DataFrame:
     """The score of every estimator by every metric, higher is better, also by those of the study that retrain.
 
     A metric's number is its mean over replicates; of one that retrains the mean accuracy over replicates and fractions,
     with its sign changed where lower is better. A metric that lacks an estimator is left out.
     """
-    rows = part.scores
+    rows = evidence.scores
     by_metric = rows.pivot_table(index="metric", columns="estimator", values="value")
     turned = rows.groupby("metric")["higher_is_better"].first().map({True: 1, False: -1})
     parts = [by_metric.mul(turned, axis=0).reindex(index=list(data.metrics), columns=list(data.estimators))]
-    for name in _judging(own):
+    for name in _judging(study_evidence):
         metric = retraining_named(name)
         tables = {
-            chain: own.accuracy(name, chain).drop(columns=[metric.plain], errors="ignore") for chain in data.estimators
+            chain: study_evidence.accuracy(name, chain).drop(columns=[metric.plain], errors="ignore")
+            for chain in data.estimators
         }
         accuracies = {
             chain: float(table.to_numpy().mean()) if table.size else math.nan for chain, table in tables.items()
@@ -235,12 +238,12 @@ def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEviden
     return levels
 
 
-def _judging(own: StudyEvidence) -> list[str]:
+def _judging(evidence: StudyEvidence) -> list[str]:
     """Metrics of the study that may rank estimators."""
-    return [p.name for p in own.study.retrainings if p.judges]
+    return [p.name for p in evidence.study.retrainings if p.judges]
 
 
-def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
+def sides_of(evidence: StudyEvidence, data: ValuesPerImage, study_evidence: StudyEvidence) -> pd.DataFrame:
     """Each estimator's advantage over random by each metric, its interval, and its side where that is decided.
 
     p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a metric, as in the
@@ -250,12 +253,12 @@ def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> p
         (metric, "metric", chain, each.value, each.low, each.high, each.p)
         for metric in filter(uses_order, data.metrics)
         for chain in data.estimators
-        if (each := advantage(part, metric, chain)) is not None
+        if (each := advantage(evidence, metric, chain)) is not None
     ]
     table = pd.DataFrame(rows, columns=["judge", "kind", "estimator", "advantage", "low", "high", "p"])
     tables = [corrected(table, effect="advantage").drop(columns="p")]
-    for metric in _judging(own):
-        verdicts = own.verdicts(metric).rename_axis("estimator").reset_index()
+    for metric in _judging(study_evidence):
+        verdicts = study_evidence.verdicts(metric).rename_axis("estimator").reset_index()
         if len(verdicts):
             tables.append(verdicts.assign(judge=metric, kind="retraining")[list(tables[0])])
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
@@ -276,9 +279,9 @@ def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
     against: dict[tuple[str, str], list[Any]] = {}
     for clash in clashes.itertuples():
         pair = (clash.better, clash.worse)
-        for one, other in (pair, pair[::-1]):
-            if one.kind == "retraining" and other.kind == "metric":
-                against.setdefault((one.judge, clash.estimator), []).append(other)
+        for retraining, other in (pair, pair[::-1]):
+            if retraining.kind == "retraining" and other.kind == "metric":
+                against.setdefault((retraining.judge, clash.estimator), []).append(other)
     marks = []
     for (metric, estimator), others in against.items():
         first = others[0]

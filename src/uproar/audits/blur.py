@@ -82,7 +82,7 @@ def _studies(study: Study, *, metric: str, sigma: float, size: int, road: bool, 
     """The study's estimators plain and filtered, and blurred random, under the metric and ROAD."""
     plain = plain_names(study)
     filters = Filters(sigma, size)
-    filtered = [name for one in plain for name in filters.named(one).values()]
+    filtered = [name for estimator in plain for name in filters.named(estimator).values()]
     names = unique_names(plain, [*filtered, SMOOTH_CONTROL])
     return {"filtered": study.with_changes(estimators=names, metrics=(metric, ROAD) if road else (metric,))}
 
@@ -107,24 +107,24 @@ def blur(
 
     `holds` needs every gain to be below `margin` with 95 % confidence; `road=false` saves the time of ROAD.
     """
-    part, filters, sign = evidence["filtered"], Filters(sigma, size), retraining_named(metric).direction
+    filtered, filters, sign = evidence["filtered"], Filters(sigma, size), retraining_named(metric).direction
     plain = plain_names(evidence.study)
-    table = part.areas(metric)
+    table = filtered.areas(metric)
     gained = filter_gains(table, plain, filters, sign)
-    road_gained = filter_gains(part.metric_values(ROAD), plain, filters, -1)
+    road_gained = filter_gains(filtered.metric_values(ROAD), plain, filters, -1)
     if gained.empty or BASELINE not in table.index:
         raise NotApplicable("no estimator is finished both plain and filtered; see the report's list of problems")
     controls = control_gains(table, filters, sign)
     tables = {f"gain by filtering, {metric} (mean over the curve)": gained}
-    curves = {name: curve.mean() for name, curve in part.curves(metric).items()}
-    fractions = part.study.fractions
+    curves = {name: curve.mean() for name, curve in filtered.curves(metric).items()}
+    fractions = filtered.study.fractions
     counts: dict[str, Count] = {metric: Count.of(gained)}
     plots = [_differences(metric, curves, fractions, plain, filters, counts[metric], sign < 0)]
     if len(road_gained):
         tables["gain by filtering, road (area)"], counts[ROAD] = road_gained, Count.of(road_gained)
-        shares, curves = part.axis(ROAD), {}
-        for name in part.metric_values(ROAD).dropna().index:
-            by_seed = [np.nanmean(part.responses(ROAD, name, s)["curve"], 0) for s in part.study.seeds]
+        shares, curves = filtered.axis(ROAD), {}
+        for name in filtered.metric_values(ROAD).dropna().index:
+            by_seed = [np.nanmean(filtered.responses(ROAD, name, s)["curve"], 0) for s in filtered.study.seeds]
             curves[name] = pd.Series(np.mean(by_seed, 0), index=shares)
         common = set(shares) & set(fractions)
         shown = [t for t in shares if 0 < t < 1 and (t in common or not common)]
@@ -209,17 +209,17 @@ def _in_points(row: pd.Series, column: str = "gain") -> str:
 
 
 def marks(
-    own: pd.DataFrame, table: pd.DataFrame, filters: Filters, controls: pd.DataFrame, metric: str, sign: int
+    verdicts: pd.DataFrame, table: pd.DataFrame, filters: Filters, controls: pd.DataFrame, metric: str, sign: int
 ) -> tuple[Mark, ...]:
     """Verdicts of the study that smoothness explains: matched by a smooth random ranking, or turned by a filter."""
-    better, worse = ([e for e in own.index[own["side"] == side] if e in table.index] for side in (1, -1))
+    better, worse = ([e for e in verdicts.index[verdicts["side"] == side] if e in table.index] for side in (1, -1))
     reasons: dict[str, str] = {}
     smooth = controls[controls["better"].astype(bool)]
     if better and len(smooth):
         control = str(smooth.loc[smooth["gain"].idxmax(), "first"])
         ahead = gains(table, [(name, control) for name in better], sign)
         for _, row in ahead[~ahead["better"]].iterrows():
-            advantage = _in_points(own.loc[row["first"]], "advantage")
+            advantage = _in_points(verdicts.loc[row["first"]], "advantage")
             reasons[row["first"]] = (
                 f"{advantage} points better than random, but {_in_points(row)} than {control}, which knows nothing"
             )

@@ -97,8 +97,8 @@ def geometry(evidence: Evidence, *, margin: Share = 0.01) -> Finding:
 
 def _over_the_curve(evidence: Evidence) -> Interval:
     """Blocks minus pixels by the area of the curve: the study's own verdict where it has one."""
-    for part in (evidence[OWN], evidence["shapes"]):
-        verdicts = part.verdicts("roar")
+    for results in (evidence[OWN], evidence["shapes"]):
+        verdicts = results.verdicts("roar")
         if BLOCKS in verdicts.index and not math.isnan(verdicts.loc[BLOCKS, "low"]):
             value, low, high, df, p = (
                 float(verdicts.loc[BLOCKS, name]) for name in ("advantage", "low", "high", "df", "p")
@@ -151,9 +151,11 @@ def spurious(evidence: Evidence, *, fraction: Share = 0.7, share: Share = 0.05, 
     hole; the original network cannot. The patch alone, in the training images only, shows what that network misses.
     `holds` needs the gain to be below `margin` with 95 % confidence.
     """
-    part, cue = evidence["holes"], _cue(share)
+    removed, cue = evidence["holes"], _cue(share)
     accuracy = {
-        (metric, name): _at(part, metric, name, fraction) for metric in (RETRAINED, ORIGINAL) for name in (CENTRE, cue)
+        (metric, name): _at(removed, metric, name, fraction)
+        for metric in (RETRAINED, ORIGINAL)
+        for name in (CENTRE, cue)
     }
     retrained = paired_over_seeds(accuracy[RETRAINED, cue], accuracy[RETRAINED, CENTRE])
     original = paired_over_seeds(accuracy[ORIGINAL, cue], accuracy[ORIGINAL, CENTRE])
@@ -188,7 +190,7 @@ def spurious(evidence: Evidence, *, fraction: Share = 0.7, share: Share = 0.05, 
         "Accuracy on unchanged test images; a network that learned from what was left would lose little.",
     )
     axes = (("network", ""), ("accuracy", "accuracy"))
-    style: Style = {"band": True, "reference": (1 / len(part.task.classes), "chance"), "percent": True}
+    style: Style = {"band": True, "reference": (1 / len(removed.task.classes), "chance"), "percent": True}
     return Finding(
         place_state(fooled, margin),
         f"Retraining is {'fooled' if fooled.side > 0 else 'not seen to be fooled'}: a cue of the label in "
@@ -218,8 +220,8 @@ def place_state(fooled: Interval, margin: float) -> State:
     return conclude(misleads=fooled.side > 0, holds=fooled.high < margin)
 
 
-def _at(part: StudyEvidence, metric: str, estimator: str, fraction: float) -> pd.Series:
-    accuracy = part.accuracy(metric, estimator)
+def _at(evidence: StudyEvidence, metric: str, estimator: str, fraction: float) -> pd.Series:
+    accuracy = evidence.accuracy(metric, estimator)
     if fraction not in accuracy.columns:
         raise NotApplicable(
             f"{metric} of {estimator} at t={fraction:g} is not finished; see the report's list of problems"

@@ -33,9 +33,9 @@ ADDED = "added bits"
 class Predictions:
     """The finished cells of a part as arrays (replicates, images); None where any replicate is missing."""
 
-    def __init__(self, part: StudyEvidence) -> None:
-        self.part, self.fractions = part, part.study.fractions
-        self.labels = part.task.test.labels
+    def __init__(self, evidence: StudyEvidence) -> None:
+        self.evidence, self.fractions = evidence, evidence.study.fractions
+        self.labels = evidence.task.test.labels
         shares = torch.bincount(self.labels).double() / len(self.labels)
         self.chance = float(shares.max())
         """The accuracy of always predicting the most frequent class."""
@@ -45,7 +45,7 @@ class Predictions:
     def answers(self, metric: str, estimator: str, fraction: float) -> list[np.ndarray] | None:
         """The scores of every replicate, (images, classes)."""
         try:
-            return [self.part.answers(metric, estimator, fraction, seed) for seed in self.part.study.seeds]
+            return [self.evidence.answers(metric, estimator, fraction, seed) for seed in self.evidence.study.seeds]
         except NotApplicable:
             return None
 
@@ -66,13 +66,13 @@ class Predictions:
 
     def accuracy(self, metric: str, estimator: str, fraction: float) -> float:
         """Mean accuracy over the replicates that are there; NaN if none is."""
-        cells = self.part.cells
+        cells = self.evidence.cells
         same = (cells["metric"] == metric) & (cells["estimator"] == estimator)
         return float(cells[same & np.isclose(cells["fraction"], fraction)]["accuracy"].mean())
 
     def finished(self, *metrics: str) -> Iterator[tuple[str, float, list[np.ndarray]]]:
         """Estimator, fraction and `correct` of each metric (or `ADDED`), wherever all of them are finished."""
-        for name, t in itertools.product(self.part.estimators, self.fractions):
+        for name, t in itertools.product(self.evidence.estimators, self.fractions):
             arrays = [self.added_bits(name, t) if p == ADDED else self.correct(p, name, t) for p in metrics]
             whole = [array for array in arrays if array is not None]
             if len(whole) == len(metrics):
@@ -88,9 +88,9 @@ class Predictions:
 
 
 def _studies(study: Study) -> Mapping[str, Study]:
-    asked = ("kar",) if "kar" in study.metrics else ()
+    keeping = ("kar",) if "kar" in study.metrics else ()
     names = unique_names((BASELINE,), study.estimators)
-    return {"masks": study.with_changes(metrics=(*DIAGNOSIS, *asked, *DECOUPLED), estimators=names)}
+    return {"masks": study.with_changes(metrics=(*DIAGNOSIS, *keeping, *DECOUPLED), estimators=names)}
 
 
 @audit(
@@ -101,8 +101,8 @@ def _studies(study: Study) -> Mapping[str, Study]:
 )
 def leakage(evidence: Evidence) -> Finding:
     """Networks that see masks and no pixel, what pixels add to a mask, and ROAR without the leak."""
-    part = evidence["masks"]
-    predictions = Predictions(part)
+    masked = evidence["masks"]
+    predictions = Predictions(masked)
     known, kept = _leaks(predictions, "roar"), _leaks(predictions, "kar")
     if not known:
         raise NotApplicable("no estimator beside random has all its masks-alone trainings; run the audit to the end")
@@ -224,8 +224,8 @@ def _masks(predictions: Predictions) -> pd.DataFrame:
         row = {"estimator": name, "fraction": t, "ROAR": predictions.accuracy("roar", name, t)}
         row |= crossed_mean(mask).as_row("masks alone")
         row |= {"masks of another base model": predictions.accuracy("roar:mask-other", name, t)}
-        told = math.nan if loss is None else max(predictions.entropy - float(loss.mean()), 0.0)
-        rows.append(row | {"chance": predictions.chance, "bits of the mask, at least": told})
+        leaked = math.nan if loss is None else max(predictions.entropy - float(loss.mean()), 0.0)
+        rows.append(row | {"chance": predictions.chance, "bits of the mask, at least": leaked})
     return pd.DataFrame(rows)
 
 
@@ -240,11 +240,11 @@ def _pixels(predictions: Predictions) -> pd.DataFrame:
 def _decoupled(predictions: Predictions) -> pd.DataFrame:
     """Accuracy of decoupled ROAR with own masks and with those of other images, beside ROAR."""
     rows = []
-    for name, t, (own, permuted) in predictions.finished(*DECOUPLED):
+    for name, t, (unpermuted, permuted) in predictions.finished(*DECOUPLED):
         roar = predictions.accuracy("roar", name, t)
-        accuracies = {"ROAR": roar, "own mask": own.mean(), "permuted": permuted.mean()}
-        accuracies["ROAR minus decoupled"] = roar - own.mean()
-        gain = crossed_mean(own - permuted).as_row("own minus permuted")
+        accuracies = {"ROAR": roar, "own mask": unpermuted.mean(), "permuted": permuted.mean()}
+        accuracies["ROAR minus decoupled"] = roar - unpermuted.mean()
+        gain = crossed_mean(unpermuted - permuted).as_row("own minus permuted")
         rows.append({"estimator": name, "fraction": t, **accuracies, **gain})
     return pd.DataFrame(rows)
 

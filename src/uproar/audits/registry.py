@@ -154,8 +154,8 @@ class Evidence:
     study: Study
     parts: Mapping[str, StudyEvidence]
 
-    def __getitem__(self, part: str) -> StudyEvidence:
-        return self.parts[part]
+    def __getitem__(self, name: str) -> StudyEvidence:
+        return self.parts[name]
 
 
 Studies = Callable[..., Mapping[str, "Study"]]

@@ -80,16 +80,16 @@ def sanity(
         notes += note
     elif labels:
         notes.append("The base model is given, so that no network was trained on shuffled labels.")
-    own = {one.name: evidence[OWN].verdicts(one.name) for one in evidence.study.retrainings}
+    verdicts = {retraining.name: evidence[OWN].verdicts(retraining.name) for retraining in evidence.study.retrainings}
     tables = {f"similarity ({similarity}) to the maps of a fresh network": rows}
     if len(learned):
         tables[f"similarity ({similarity}) to the maps of a network {LABELS}"] = learned
     return Finding(
-        state(rows, own, limit),
-        _sentence(rows, own, limit),
+        state(rows, verdicts, limit),
+        _sentence(rows, verdicts, limit),
         plots=(_bars(rows, learned, limit), _curves(layers, rows)),
         tables=tables,
-        marks=marks(rows, learned, own),
+        marks=marks(rows, learned, verdicts),
         flags=flags(rows, learned),
         notes=tuple(notes),
     )
@@ -118,13 +118,13 @@ def _ranked(study: Study) -> tuple[str, ...]:
     return tuple(c.name for c in study.chains if not c.is_direct and c.name != BASELINE)
 
 
-def _layers(part: StudyEvidence, metric: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+def _layers(evidence: StudyEvidence, metric: str, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Mean similarity over images by replicate and number of layers drawn anew, (seeds, layers)."""
-    done = part.scores[part.scores["metric"] == metric].groupby("estimator")["seed"]
+    done = evidence.scores[evidence.scores["metric"] == metric].groupby("estimator")["seed"]
     seeds = {name: list(done.get_group(name)) for name in names if name in done.groups}
     return {
-        name: np.stack([_mean(part.responses(metric, name, int(seed))["curve"]) for seed in own])
-        for name, own in seeds.items()
+        name: np.stack([_mean(evidence.responses(metric, name, int(seed))["curve"]) for seed in replicates])
+        for name, replicates in seeds.items()
     }
 
 
@@ -158,17 +158,19 @@ def _learned(evidence: Evidence, similarity: Similarity, limit: float) -> tuple[
     return kept_similarity(similarities, limit), notes
 
 
-def rewarded_estimators(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
+def rewarded_estimators(rows: pd.DataFrame, verdicts: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
     """Estimators that ignore the model and yet are better than random, by metric."""
     ignoring = set(rows.loc[rows["ignores"], "estimator"])
-    better = {metric: [e for e in table.index[table["side"] > 0] if e in ignoring] for metric, table in own.items()}
+    better = {
+        metric: [e for e in table.index[table["side"] > 0] if e in ignoring] for metric, table in verdicts.items()
+    }
     return {metric: names for metric, names in better.items() if names}
 
 
-def state(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> State:
+def state(rows: pd.DataFrame, verdicts: Mapping[str, pd.DataFrame], limit: float) -> State:
     """Misled by a method that claims to ask the model and does not, or by a benchmark that rewards ignoring it."""
     asks = rows[rows["asks the model"]]
-    ignored = bool(asks["ignores"].any() or rewarded_estimators(rows, own))
+    ignored = bool(asks["ignores"].any() or rewarded_estimators(rows, verdicts))
     return conclude(misleads=ignored, holds=bool((asks["high"] < limit).all()))
 
 
@@ -180,14 +182,14 @@ def _ignoring(rows: pd.DataFrame, learned: pd.DataFrame) -> Iterator[tuple[str, 
             yield text, row, f"similarity {size} to maps of a network {of}"
 
 
-def marks(rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> tuple[Mark, ...]:
+def marks(rows: pd.DataFrame, learned: pd.DataFrame, verdicts: Mapping[str, pd.DataFrame]) -> tuple[Mark, ...]:
     """Verdicts about estimators that do not depend on what the network has learned."""
-    found: dict[tuple[str, str], Mark] = {}
-    for metric, table in own.items():
+    marked: dict[tuple[str, str], Mark] = {}
+    for metric, table in verdicts.items():
         for text, row, why in _ignoring(rows, learned):
             if row.estimator in table.index:
-                found.setdefault((metric, row.estimator), Mark(metric, row.estimator, f"ignores the {text}", why))
-    return tuple(found.values())
+                marked.setdefault((metric, row.estimator), Mark(metric, row.estimator, f"ignores the {text}", why))
+    return tuple(marked.values())
 
 
 def flags(rows: pd.DataFrame, learned: pd.DataFrame) -> tuple[Flag, ...]:
@@ -196,18 +198,18 @@ def flags(rows: pd.DataFrame, learned: pd.DataFrame) -> tuple[Flag, ...]:
     return tuple(Flag(name, "fails sanity", why) for name, why in ignoring if read_chain(name).needs_model)
 
 
-def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> str:
+def _sentence(rows: pd.DataFrame, verdicts: Mapping[str, pd.DataFrame], limit: float) -> str:
     ignoring = rows[rows["ignores"]]
     n = int(rows["n"].min())
-    told = ", ".join(f"{r.estimator} {r.similarity:.2f}" for r in ignoring.itertuples())
+    similarities = ", ".join(f"{r.estimator} {r.similarity:.2f}" for r in ignoring.itertuples())
     words = (
         f"{len(ignoring)} of {counted(len(rows), 'estimator')} keep their maps (similarity above {limit:g}) when all "
-        f"weights are drawn anew{f' ({told})' if told else ''}"
+        f"weights are drawn anew{f' ({similarities})' if similarities else ''}"
     )
     open_ones = rows[~rows["ignores"] & (rows["high"] >= limit)]
     if len(open_ones):
         words += f"; {', '.join(open_ones['estimator'])} cannot be told"
-    for metric, names in rewarded_estimators(rows, own).items():
+    for metric, names in rewarded_estimators(rows, verdicts).items():
         words += f"; {metric.upper()} calls {', '.join(names)} better than random all the same"
     return f"{words} ({counted(n, 'replicate')})."
 

@@ -117,8 +117,8 @@ class Outcomes:
 
     def at(self, fraction: float) -> Outcomes:
         """One fraction alone."""
-        place = self.fractions.index(fraction)
-        return Outcomes(self.names, (fraction,), self.right[:, place : place + 1])
+        column = self.fractions.index(fraction)
+        return Outcomes(self.names, (fraction,), self.right[:, column : column + 1])
 
     def of(self, names: Sequence[str]) -> Outcomes:
         """Some of the estimators."""
@@ -126,15 +126,16 @@ class Outcomes:
         return Outcomes(tuple(names), self.fractions, self.right[rows])
 
 
-def _outcomes(part: StudyEvidence, metric: str) -> Outcomes:
+def _outcomes(evidence: StudyEvidence, metric: str) -> Outcomes:
     """What every estimator with all its cells left right; those with a gap are left out."""
-    labels = part.task.test.labels.numpy()
-    fractions = tuple(t for t in sorted(part.study.fractions) if 0 < t < 1)
+    labels = evidence.task.test.labels.numpy()
+    fractions = tuple(t for t in sorted(evidence.study.fractions) if 0 < t < 1)
     correct = {}
-    for name in part.estimators:
+    for name in evidence.estimators:
         try:
             correct[name] = [
-                [part.answers(metric, name, t, s).argmax(1) == labels for s in part.study.seeds] for t in fractions
+                [evidence.answers(metric, name, t, s).argmax(1) == labels for s in evidence.study.seeds]
+                for t in fractions
             ]
         except NotApplicable:
             continue
@@ -211,7 +212,7 @@ def state(table: pd.DataFrame, turned: Sequence[Turn], better: np.ndarray) -> St
     return conclude(misleads=bool(turned), holds=bool(most and (table["tau"] >= AGREES).all()))
 
 
-def marks(own: pd.DataFrame, turned: Sequence[Turn], metric: str) -> tuple[Mark, ...]:
+def marks(verdicts: pd.DataFrame, turned: Sequence[Turn], metric: str) -> tuple[Mark, ...]:
     """Estimators whose comparison with random turns round."""
     by_estimator: dict[str, list[str]] = {}
     for what, first, second in turned:
@@ -221,7 +222,7 @@ def marks(own: pd.DataFrame, turned: Sequence[Turn], metric: str) -> tuple[Mark,
     return tuple(
         Mark(metric, name, "turns round", f"the other side of random with {', '.join(whats)}")
         for name, whats in by_estimator.items()
-        if name in own.index
+        if name in verdicts.index
     )
 
 

@@ -53,9 +53,9 @@ def variants() -> Iterator[tuple[str, bool]]:
 class ChangedCurves:
     """The curves of a metric for maps and for the same maps with values removed and introduced."""
 
-    def __init__(self, part: StudyEvidence) -> None:
-        self.part = part
-        self._responses = functools.cache(part.responses)
+    def __init__(self, evidence: StudyEvidence) -> None:
+        self.evidence = evidence
+        self._responses = functools.cache(evidence.responses)
         self._call, self._chains = functools.cache(read_metric), functools.cache(changed_chains)
 
     def table(self, estimators: Sequence[str]) -> pd.DataFrame:
@@ -63,7 +63,7 @@ class ChangedCurves:
 
         `resampled` has the same for resamples of the images, `images` says how many there are.
         """
-        study, rows = self.part.study, []
+        study, rows = self.evidence.study, []
         for case in itertools.product(study.metric_names, estimators, variants(), study.seeds):
             metric, estimator, (scheme, clip), seed = case
             curves = self.three(metric, estimator, scheme, clip, seed)
@@ -112,7 +112,7 @@ class ChangedCurves:
             defined = np.isfinite(responses["value"])
             if not defined.any():
                 raise NotApplicable(f"{metric} of {estimator} is defined for no image")
-            points = np.stack([np.asarray(self.part.axis(metric)), values[defined].mean(0)], 1)
+            points = np.stack([np.asarray(self.evidence.axis(metric)), values[defined].mean(0)], 1)
         finite = np.isfinite(points).all(1)
         if not finite.any():
             raise NotApplicable(f"{metric} of {estimator} has no curve")
@@ -189,7 +189,9 @@ def values(
     summary = by_metric(table)
     each = {ALL: summary, CUT: by_metric(table[table["clipped"]])}
     tables = {
-        DISTANCES: pd.concat([_summary_table(part).assign(changes=changes) for changes, part in each.items()]),
+        DISTANCES: pd.concat(
+            [_summary_table(summary_of_changes).assign(changes=changes) for changes, summary_of_changes in each.items()]
+        ),
         "by estimator and scheme": table.drop(columns=["images", "resampled"]),
     }
     plots = (_bars(summary, order_kept(table)), _curves_plot(curves, names[0], summary))
@@ -270,7 +272,7 @@ def _bars(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float
 
 def _curves_plot(curves: ChangedCurves, estimator: str, summary: Mapping[str, Interval]) -> Plot:
     """The curves of the metric that distinguishes maps best."""
-    best, study = max(summary, key=lambda k: summary[k].value), curves.part.study
+    best, study = max(summary, key=lambda k: summary[k].value), curves.evidence.study
     metric = next(m for m in study.metric_names if label(m) == best)
     three = curves.three(metric, estimator, SCHEMES[0], True, study.seeds[0]) or {}
     rows = [(x, y, name) for name, points in three.items() for x, y in points[np.argsort(points[:, 0])]]
