@@ -55,10 +55,12 @@ def check(
     if wrong or not all(row["holds"] for rows in clauses.values() for row in rows):
         print_next("correct it, then the same command again (docs/add-an-estimator.md, docs/add-a-metric.md)")
         return 1
-    given = [word for file in plugins for word in ("--plugin", file)]
+    options = [word for file in plugins for word in ("--plugin", file)]
     compared = ",".join(dict.fromkeys([BASELINE, *estimators]))
-    run = f"{command('run', *given, '--estimators', compared)} compares it with a random ranking" if estimators else ""
-    scored = f"{command('score', *given, '--metrics', ','.join(metrics))} scores maps by it" if metrics else ""
+    run = (
+        f"{command('run', *options, '--estimators', compared)} compares it with a random ranking" if estimators else ""
+    )
+    scored = f"{command('score', *options, '--metrics', ','.join(metrics))} scores maps by it" if metrics else ""
     print_next(run, scored)
     return 0
 
@@ -95,15 +97,15 @@ def check_metrics(
     from uproar.study.board import OPTIMISED, board, networks
     from uproar.study.check import quick_networks
 
-    which = [network for part in PARTS for network in networks(part)] if full else quick_networks(task, model)
+    which = [network for group in PARTS for network in networks(group)] if full else quick_networks(task, model)
     optimised = OPTIMISED if full else OPTIMISED[:2]
     tested = f"{', '.join(names)} on {counted(len(which), 'network')} whose use of the input is known"
     with watched(f"testing {tested}"):
         table = board(
             names, which, out / "store", 5 if full else 1, note, jobs=jobs, optimised=optimised, plugins=files
         )
-    found, rows, facts = cards(table), [], []
-    for card in found:
+    checked, rows, facts = cards(table), [], []
+    for card in checked:
         taus = {f"tau_{by}": card.tau(by).value for by in ("order", "top", "degraded")}
         fooled = {**card.fooled_by(impostors=True), **card.fooled_by(impostors=False)}
         rows.append((card.metric, *(f"{tau:.2f}" for tau in taus.values()), ", ".join(fooled) or "–"))
@@ -111,12 +113,12 @@ def check_metrics(
     columns = ("metric", ">τ whole order", ">τ top k", ">τ degraded", "fooled by")
     print_table(f"Agreement with the known order on {counted(len(which), 'network')}", columns, rows)
     add_to_json(metrics=facts)
-    for card in found:
+    for card in checked:
         doubts = ["it ranks worse maps higher: turn higher_is_better round"] if card.reversed else card.against
         output.say(
             f"Against {card.metric}: {'; '.join(doubts)}." if doubts else f"Nothing speaks against {card.metric}."
         )
-    return [card.metric for card in found if card.reversed]
+    return [card.metric for card in checked if card.reversed]
 
 
 STARTERS = Path(__file__).with_name("starters")

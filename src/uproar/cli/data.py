@@ -54,9 +54,9 @@ def verify_set(name: Annotated[str, argument("NAME", "Data set, e.g. cifar10 or 
         faults=verification.faults,
         unreadable=[{"picture": picture, "reason": reason} for picture, reason in verification.unreadable.items()],
     )
-    place = "" if verification.folder is None else f" in {verification.folder}"
+    where = "" if verification.folder is None else f" in {verification.folder}"
     facts = "; ".join(verification.facts) or "cannot be loaded"
-    output.say(f"{name}{place}: {facts}.")
+    output.say(f"{name}{where}: {facts}.")
     print_some(verification.faults + list(verification.unreadable.values()), "Fault: ")
     if verification.unreadable:
         errors.say("Replace unreadable pictures, or remove them from the set.")
@@ -165,8 +165,8 @@ def opened(run: str, trust: bool = False) -> tuple[Store, Study | None]:
     if "://" not in run and (Path(run) / "run.json").exists():
         from uproar.study.record import read_run  # torch loads slowly
 
-        study, place, _ = read_run(Path(run), trust=trust)
-        return Store(place), study
+        study, address, _ = read_run(Path(run), trust=trust)
+        return Store(address), study
     store = Store(run)
     try:
         store.backend.start(MARKER, 1)

@@ -124,7 +124,7 @@ def listings_text() -> str:
     """The content of the file that comes with the package: a row a line, so that changes are read easily."""
     text = json.dumps({kind: tables_of(kind) for kind in LISTED}, indent=1, ensure_ascii=False)
     row = r'\[\n +("[^\n]*"(?:,\n +"[^\n]*")*)\n +\]'
-    return re.sub(row, lambda found: "[" + re.sub(r"\n +", " ", found[1]) + "]", text) + "\n"
+    return re.sub(row, lambda match: "[" + re.sub(r"\n +", " ", match[1]) + "]", text) + "\n"
 
 
 if __name__ == "__main__":

@@ -96,9 +96,9 @@ class Network:
             watch.say(f"reading {self.images}")
             lot = self.seed if mixed else None
             table = self.labels if self.labels is not None and self.labels.endswith(".csv") else None
-            own: dict[str, Any] = {"train": train, "mixed": lot, "normalise": self.normalise, "table": table}
-            own["train_labels"] = train_labels
-            chosen = images_of_files(self.images, *network, self.classes_given(), limit, self.size, **own)
+            options: dict[str, Any] = {"train": train, "mixed": lot, "normalise": self.normalise, "table": table}
+            options["train_labels"] = train_labels
+            chosen = images_of_files(self.images, *network, self.classes_given(), limit, self.size, **options)
         if self.labels is not None and not self.labels.endswith(".csv"):
             chosen = replace(chosen, labels=read_labels(self.labels, chosen), folders=())
         note(*chosen.notes)
@@ -185,8 +185,8 @@ def read_labels(file: str, images: ImageSet) -> Tensor:
         )
     labels, n = torch.from_numpy(a.astype("int64")), len(images.x)
     if len(labels) != n and len(labels) != images.count:
-        there = f"{n} images" if n == images.count else f"{images.count} images, of which {n} are used"
-        raise BadShape(f"{file} has {len(labels)} labels, but there are {there}: give one for each.")
+        count = f"{n} images" if n == images.count else f"{images.count} images, of which {n} are used"
+        raise BadShape(f"{file} has {len(labels)} labels, but there are {count}: give one for each.")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or (labels.dim() == 1 and images.classes is not None and high >= images.classes):
         last = "" if images.classes is None else f" to {images.classes - 1}"

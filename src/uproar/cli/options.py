@@ -65,8 +65,8 @@ def _path(text: Any) -> Path:
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder for results that cannot be made or written to, before anything is computed."""
-    place = user_path(folder)
-    existing = next(each for each in (place, *place.parents) if os.path.lexists(each))
+    path = user_path(folder)
+    existing = next(each for each in (path, *path.parents) if os.path.lexists(each))
     if not existing.is_dir():
         what = "a file" if existing.is_file() else "a link that leads nowhere"
         raise StoreError(f"Cannot write into {folder}: {existing} is {what}; choose another folder.")

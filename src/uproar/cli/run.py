@@ -105,7 +105,7 @@ def run(
         from uproar.cli.data import opened
         from uproar.store import Store, copy_results
 
-        sources = [opened(place, trust)[0] for place in split_list(others) or []]
+        sources = [opened(address, trust)[0] for address in split_list(others) or []]
         with watched("copying results") as watch, keeping(f"What was copied is in {public(root)}; {AGAIN}"):
             copy_results(sources, Store(root), watch.counting("results", "copying"))
     return run_and_report(chosen, study, root, folder, workers, seconds, shown)
@@ -128,11 +128,11 @@ def draw_exhibit(results: Run | None, shown: Sequence[Exhibit], folder: Path) ->
     require_libraries("a figure of a paper")
     from uproar.report.paper_figures import exhibit_files
 
-    files = {name: content for one in shown for name, content in exhibit_files(results, one).items()}
+    files = {name: content for exhibit in shown for name, content in exhibit_files(results, exhibit).items()}
     write_files(files, folder)
-    place = shown[0].place.partition(",")[0]
-    print_file(place, ", ".join(str(folder / name) for name in sorted(files)))
-    add_to_json(exhibit={"paper": shown[0].paper, "place": place, "files": sorted(files)})
+    name_of_exhibit = shown[0].place.partition(",")[0]
+    print_file(name_of_exhibit, ", ".join(str(folder / name) for name in sorted(files)))
+    add_to_json(exhibit={"paper": shown[0].paper, "place": name_of_exhibit, "files": sorted(files)})
     return 0
 
 
@@ -188,15 +188,15 @@ def page_meanwhile(folder: Path) -> Iterator[None]:
     writers: list[subprocess.Popen[bytes]] = []
 
     def write() -> None:
-        pause, told = EARLY, False
+        pause, announced = EARLY, False
         while not ended.wait(pause):
             arguments = [sys.executable, "-m", "uproar", "report", "--trust", str(folder)]
             writers.append(subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             writers[-1].wait()
-            page, pause = folder / "report.html", pause * (1 + told)
-            if page.is_file() and not told and not ended.is_set():
+            page, pause = folder / "report.html", pause * (1 + announced)
+            if page.is_file() and not announced and not ended.is_set():
                 note(f"{page} shows what is finished and reloads itself.")
-                told = True
+                announced = True
 
     thread = threading.Thread(target=write, daemon=True)
     thread.start()
@@ -228,8 +228,8 @@ def run_and_report(
     from uproar.study.sessions import run_to_end
     from uproar.study.spec import file_named
 
-    given = shown[0].study if shown else file
-    text = file_named(given).read_text(encoding="utf-8") if given and not Path(given).is_dir() else None
+    name = shown[0].study if shown else file
+    text = file_named(name).read_text(encoding="utf-8") if name and not Path(name).is_dir() else None
     before = earlier_facts(folder)
     wall = before["wall"]
     jobs, ray, slurm = workers.jobs, workers.ray, workers.slurm

@@ -104,12 +104,12 @@ def choose(
     from uproar.study.evaluations import with_evaluators
 
     load_plugins(network.plugin)
-    place = (out or usual) / "store"
-    chosen, store = some("--methods", methods, METHODS), Store(place)
+    root = (out or usual) / "store"
+    chosen, store = some("--methods", methods, METHODS), Store(root)
     for name in chosen:
         read_chain(re.sub(r"(, *)?\b\w+=all\b", "", name))  # a wrong name is refused before anything is computed
     on_task = network.images is None
-    with watched("reading the images") as watch, keeping(f"Finished maps are in {place}; {AGAIN}"):
+    with watched("reading the images") as watch, keeping(f"Finished maps are in {root}; {AGAIN}"):
         images = network.read(limit, store, watch, train, mixed=True, train_labels=False)
         subject, how = network.scored_subject(images, target, watch)
         compile_imputer("mean", METRICS, watch)
@@ -126,7 +126,7 @@ def choose(
         if trains:
             watch.note("training evaluators")
             named: dict[str, Any] = {"tasks": network.task, "models": network.model, "weights": network.weights}
-            what = [*chooser.explained], network.seed, str(place), seconds - chooser.spent
+            what = [*chooser.explained], network.seed, str(root), seconds - chooser.spent
             if on_task:
                 named |= {"plugins": tuple(network.plugin or ())}
                 scores = with_evaluators(scores, named, *what, None, watch.of_study)
@@ -168,26 +168,26 @@ def score(
     from uproar.store import Store
 
     load_plugins(network.plugin)
-    asked = some("--metrics", metrics, DEFAULT_METRICS)
-    fine_tuned = [name for name in asked if fine_tuning_of(name) is not None]
+    chosen_metrics = some("--metrics", metrics, DEFAULT_METRICS)
+    fine_tuned = [name for name in chosen_metrics if fine_tuning_of(name) is not None]
     if fine_tuned and network.images is not None and train is None:
         raise BadInput(f"{fine_tuned[0]} uses a fine-tuned copy of the network: give --train, {WAYS}.")
-    place = (out or usual) / "store"
-    store, given = Store(place), read_maps(maps)
+    root = (out or usual) / "store"
+    store, users_maps = Store(root), read_maps(maps)
     methods = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
-    if twice := given.keys() & methods:
+    if twice := users_maps.keys() & methods:
         raise BadInput(f"There are maps called {min(twice)!r} and an estimator of that name: rename the maps.")
-    wanted = dict.fromkeys([*(name for name in BASELINES if name not in given), *methods])
+    wanted = dict.fromkeys([*(name for name in BASELINES if name not in users_maps), *methods])
     chains = require_maps([read_chain(name) for name in wanted])
     from uproar.study.subjects import fine_tuner_of, stored_maps, subject_scores, with_applicable
 
-    with watched("reading the images") as watch, keeping(f"Finished maps are in {place}; {AGAIN}"):
+    with watched("reading the images") as watch, keeping(f"Finished maps are in {root}; {AGAIN}"):
         images = network.read(limit, store, watch, train)
-        ready = cut_maps(given, images.x)
+        ready = cut_maps(users_maps, images.x)
         subject, how = network.scored_subject(images, target, watch)
         epochs = watch.counting("epochs", f"fine-tuning {network.model}")
         how["fine_tuner"] = fine_tuner_of(subject, network.seed, store, epochs) if fine_tuned else None
-        compile_imputer("mean", asked, watch)
+        compile_imputer("mean", chosen_metrics, watch)
 
         def scored(applicable: list[Chain]) -> Scores:
             every = {**ready, **stored_maps(subject, applicable, store, watch.explaining(len(images.x)))}
@@ -199,9 +199,9 @@ def score(
                 count(done, len(images.x) * len(every))
 
             count(0, len(images.x) * len(every))
-            return subject_scores(subject, every, applicable, asked, listen=listen_to_scores, **how)
+            return subject_scores(subject, every, applicable, chosen_metrics, listen=listen_to_scores, **how)
 
-        scores, left_out = with_applicable(subject, chains, scored, () if given else BASELINES)
+        scores, left_out = with_applicable(subject, chains, scored, () if users_maps else BASELINES)
         scores = replace(scores, notices=(*left_out, *scores.notices))
         watch.say("drawing the report")
         page = write_page(scores, folder, network.seed)

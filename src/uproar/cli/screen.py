@@ -39,8 +39,8 @@ def without_controls(text: str) -> str:
 
 def styled(*parts: Part, style: str = "") -> Text:
     """A text of parts that may each have a style; nothing in it is read as markup or as a code of the terminal."""
-    pairs = [(part, "") if isinstance(part, str) else part for part in parts]
-    return Text.assemble(*((without_controls(text), own) for text, own in pairs), style=style)
+    pairs = [(item, "") if isinstance(item, str) else item for item in parts]
+    return Text.assemble(*((without_controls(text), part_style) for text, part_style in pairs), style=style)
 
 
 class Screen(Console):
@@ -105,16 +105,16 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str 
     cells = [[cell if isinstance(cell, Text) else styled(cell) for cell in row] for row in rows]
     shown = Table(header_style="bold")
     least = 3 * len(columns) + 1  # a border and two spaces for each column
-    for place, (column, header) in enumerate(zip(columns, headers, strict=True)):
-        longest = max((len(line) for row in cells for line in row[place].plain.split("\n")), default=0)
+    for position, (column, header) in enumerate(zip(columns, headers, strict=True)):
+        longest = max((len(line) for row in cells for line in row[position].plain.split("\n")), default=0)
         width = max(longest, *map(len, header.split()), 0)  # a header is broken where numbers are narrower
-        least += width if whole[place] else min(NARROWEST, max(longest, len(header)))
+        least += width if whole[position] else min(NARROWEST, max(longest, len(header)))
         shown.add_column(
             Text(header, no_wrap=False),
             justify="right" if column[0] == ">" else "left",
-            no_wrap=whole[place],
+            no_wrap=whole[position],
             overflow="fold",
-            max_width=width if whole[place] else None,
+            max_width=width if whole[position] else None,
         )
     output.print(styled(title, style="bold"))  # not the table's own title, which would be as narrow as the table
     if least <= output.width:

@@ -79,7 +79,7 @@ def networks(part: str) -> list[Network]:
 
 
 def study_of_network(
-    network: Network, methods: Sequence[str], asked: Sequence[str], seeds: int, more: Mapping[str, Any]
+    network: Network, methods: Sequence[str], metrics: Sequence[str], seeds: int, more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The study that scores maps of a network by metrics, and by how right they are."""
     right = [f"{name}{network.options}" for name in ("whole_order", "top_k")]
@@ -89,7 +89,7 @@ def study_of_network(
         "models": network.model,
         "estimators": [*methods, f"known_use{network.options}"],
         "baselines": [name for name in IMPOSTORS if name != "random"],
-        "metrics": [*right, *asked],
+        "metrics": [*right, *metrics],
         "fractions": ROAR_FRACTIONS,
         "random_rankings": 1,
         "seeds": seeds,
@@ -99,7 +99,7 @@ def study_of_network(
 
 def board_rows(
     network: Network,
-    asked: Sequence[str],
+    metrics: Sequence[str],
     seeds: int,
     store: str | Path,
     jobs: int = 1,
@@ -113,11 +113,11 @@ def board_rows(
     `combined` are metrics made of others, by the mean rank of a map among all maps.
     """
     maps = ["random", *METHODS, *itertools.chain(*DEGRADED.values()), *TELLING]
-    retrained = [name for name in asked if name in RETRAINED and network.trained]
-    rest = [name for name in asked if name not in RETRAINED]
+    retrained = [name for name in metrics if name in RETRAINED and network.trained]
+    rest = [name for name in metrics if name not in RETRAINED]
     # retraining explains the training images, too: without the maps that are optimised image by image
     groups = [([*maps, *optimised], rest), (maps, retrained)]
-    studies = [study_of_network(network, own, names, seeds, more) for own, names in groups if names]
+    studies = [study_of_network(network, names_of_maps, names, seeds, more) for names_of_maps, names in groups if names]
     tables = [run(study, store=store, jobs=jobs).table for study in studies]
     table = pd.concat(tables, ignore_index=True).drop_duplicates()
     failed = table[table["status"].isin(["failed", "skipped"])].drop_duplicates(["metric", "method"])
@@ -143,39 +143,41 @@ def rows_of(values: pd.DataFrame, network: Network, combined: Mapping[str, Seque
     """What the values of all maps under all metrics say of each metric; see the top of the file."""
     order, top = (values.xs(f"{name}{network.options}", level="metric") for name in ("whole_order", "top_k"))
     by_metric = {
-        str(metric): own.droplevel("metric")
-        for metric, own in values.groupby(level="metric", sort=False)
+        str(metric): values_of_maps.droplevel("metric")
+        for metric, values_of_maps in values.groupby(level="metric", sort=False)
         if not str(metric).startswith(("whole_order", "top_k"))
     }
     for name, parts in combined.items():
         if set(parts) <= set(by_metric):
-            by_metric[name] = sum(by_metric[part].rank(axis=1, pct=True) for part in parts) / len(parts)
+            by_metric[name] = sum(by_metric[name_of_metric].rank(axis=1, pct=True) for name_of_metric in parts) / len(
+                parts
+            )
     truth = f"known_use{network.options}"
     rows = []
-    for metric, own in by_metric.items():
-        if not own.notna().any(axis=None):
+    for metric, values_of_maps in by_metric.items():
+        if not values_of_maps.notna().any(axis=None):
             continue
         degraded = [
-            agreement(own, [order], itertools.combinations((truth, *map(_canonical, maps)), 2))
+            agreement(values_of_maps, [order], itertools.combinations((truth, *map(_canonical, maps)), 2))
             for maps in DEGRADED.values()
         ]
         worse = [
             name
-            for name in own.columns
+            for name in values_of_maps.columns
             if name not in METHODS and name != truth and max(order[name].mean(), top[name].mean()) <= WORSE
         ]
-        above = own[worse].gt(own[truth] + 1e-9, axis=0).sum()
+        above = values_of_maps[worse].gt(values_of_maps[truth] + 1e-9, axis=0).sum()
         rows.append(
             {
                 "metric": metric,
                 "part": network.part,
                 "network": network.name,
-                "order": agreement(own, [order], itertools.combinations(METHODS, 2)),
-                "top": agreement(own, [top], itertools.combinations(METHODS, 2)),
-                "baselines": agreement(own, [order, top], itertools.product(METHODS, IMPOSTORS)),
+                "order": agreement(values_of_maps, [order], itertools.combinations(METHODS, 2)),
+                "top": agreement(values_of_maps, [top], itertools.combinations(METHODS, 2)),
+                "baselines": agreement(values_of_maps, [order, top], itertools.product(METHODS, IMPOSTORS)),
                 "degraded": float(np.nanmean(degraded)) if np.isfinite(degraded).any() else float("nan"),
-                "fooled": [name for name in worse if 2 * above[name] > len(own)],
-                "seeds": len(own),
+                "fooled": [name for name in worse if 2 * above[name] > len(values_of_maps)],
+                "seeds": len(values_of_maps),
             }
         )
     return rows
@@ -196,18 +198,18 @@ def agreement(values: pd.DataFrame, known: Sequence[pd.DataFrame], pairs: Iterab
     pairs = [pair for pair in pairs if all(name in table for name in pair for table in (values, *known))]
     for seed in values.index:
         sides = []
-        for one, other in pairs:
-            right = [table.loc[seed, one] - table.loc[seed, other] for table in known]
-            found = values.loc[seed, one] - values.loc[seed, other]
+        for first, second in pairs:
+            right = [table.loc[seed, first] - table.loc[seed, second] for table in known]
+            lead_by_metric = values.loc[seed, first] - values.loc[seed, second]
             side = next((side for side in (1, -1) if all(side * lead >= APART for lead in right)), 0)
-            if side and np.isfinite(found):
-                sides.append(side * np.sign(found) * (abs(found) > 1e-9))
+            if side and np.isfinite(lead_by_metric):
+                sides.append(side * np.sign(lead_by_metric) * (abs(lead_by_metric) > 1e-9))
         taus += [float(np.mean(sides))] if sides else []
     return float(np.mean(taus)) if taus else float("nan")
 
 
 def board(
-    asked: Sequence[str],
+    metrics: Sequence[str],
     which: Sequence[Network],
     store: str | Path,
     seeds: int = 5,
@@ -215,15 +217,15 @@ def board(
     **options: Any,
 ) -> pd.DataFrame:
     """The board of some metrics on some networks; an error where nothing could be measured."""
-    check_metrics(asked)
+    check_metrics(metrics)
     problems: list[str] = []
     rows = [
-        row for network in which for row in board_rows(network, asked, seeds, store, say=problems.append, **options)
+        row for network in which for row in board_rows(network, metrics, seeds, store, say=problems.append, **options)
     ]
     for sentence in problems:
         say(sentence)
     if not rows:
-        raise BadInput(" ".join(problems) or f"{', '.join(asked)}: no value for any map (all are NaN).")
+        raise BadInput(" ".join(problems) or f"{', '.join(metrics)}: no value for any map (all are NaN).")
     return pd.DataFrame(rows, columns=[*COLUMNS])
 
 

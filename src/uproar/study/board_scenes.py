@@ -34,7 +34,7 @@ def two_cues(name: str, channels: int, cues: Sequence[Painter], used: int, train
         labels = torch.arange(n) % 2
         agrees = torch.rand(n, generator=draw) < AGREE
         classes = (labels, torch.where(agrees, labels, 1 - labels))
-        masks = [paint(x, own, draw) for paint, own in zip(cues, classes, strict=True)]
+        masks = [paint(x, class_of_cue, draw) for paint, class_of_cue in zip(cues, classes, strict=True)]
         splits.append(Split(split, x.clamp(0, 1), labels, masks[used]))
     return Task(name, splits[0], splits[1], CLASSES)
 
@@ -69,10 +69,10 @@ def stripes(rows: int, columns: int, row: int | None = None, column: int | None 
             drawn = torch.randint(SIZE // CELL, (2,), generator=draw).tolist()
             first = CELL * drawn[0] if row is None else row
             left = CELL * drawn[1] if column is None else column
-            place = slice(first, first + rows), slice(left, left + columns)
+            cell = slice(first, first + rows), slice(left, left + columns)
             pattern = signs[None, :columns] if standing else signs[:rows, None]
-            x[i, :, place[0], place[1]] += size * pattern
-            mask[i, place[0], place[1]] = True
+            x[i, :, cell[0], cell[1]] += size * pattern
+            mask[i, cell[0], cell[1]] = True
         return mask
 
     return paint
@@ -185,9 +185,9 @@ def striped_cells(name: str, parts: int, vary: bool, size: float, train: int, te
                 strength = strength * (torch.rand(n, generator=draw) < 0.5)
             row, column = CELL * (cell // 4), CELL * (cell % 4)
             painted = torch.zeros_like(x)
-            own = stripes(CELL, CELL, row, column, size)(painted, classes, draw)
+            marked = stripes(CELL, CELL, row, column, size)(painted, classes, draw)
             x += strength[:, None, None, None] * painted
-            mask |= own & torch.tensor(tells)
+            mask |= marked & torch.tensor(tells)
         splits.append(Split(split, x.clamp(0, 1), labels, mask))
     return Task(name, splits[0], splits[1], CLASSES)
 

@@ -107,9 +107,9 @@ def area(curve: Tensor) -> Tensor:
 def whole_order(batch: Batch, *, weights: Weights = ()) -> Responses:
     """How near a map is to the known shares over all pixels: 1 as near as can be, 0 as a random order."""
     shares = shares_of_use(batch.x, batch.truth, weights)
-    own = area(captured(batch.places(BY_VALUE).argsort(1), shares))
+    reached = area(captured(batch.places(BY_VALUE).argsort(1), shares))
     best = area(captured(shares.flatten(1).argsort(1, descending=True), shares))
-    return {"value": (own - 0.5) / (best - 0.5)}
+    return {"value": (reached - 0.5) / (best - 0.5)}
 
 
 @extend.metric(higher_is_better=True, low=0, high=1, chance="the used share of the image", needs="known shares of use")

@@ -150,8 +150,8 @@ class Chooser:
 
         It is picked on images that are not used again: the best of many is better on these than it is.
         """
-        found = {name: variants_of(name, self.subject.model, self.subject.x[:2]) for name in self.methods}
-        families_of_variants = {name: variants for name, variants in found.items() if variants != [name]}
+        variants_by_name = {name: variants_of(name, self.subject.model, self.subject.x[:2]) for name in self.methods}
+        families_of_variants = {name: variants for name, variants in variants_by_name.items() if variants != [name]}
         n = min(FIRST, len(self.subject.x) // 4)
         if not families_of_variants:
             return
@@ -164,12 +164,12 @@ class Chooser:
             table = self._scored(few, stored_maps(few, chains, self.store), chains, [PICKED_BY]).table
             sign = 1 if bool(table["higher_is_better"].iloc[0]) else -1
             best = str(table.loc[(sign * table["value"]).idxmax(), "method"])
-            found[family] = [best]
+            variants_by_name[family] = [best]
             self.notices.append(
                 f"`{best}` is the best of {len(variants)} for {family}, picked on {n} images; the other "
                 f"{len(self.subject.x) - n} score it."
             )
-        self.methods = list(dict.fromkeys(name for variants in found.values() for name in variants))
+        self.methods = list(dict.fromkeys(name for variants in variants_by_name.values() for name in variants))
         self.subject = images_between(self.subject, n, len(self.subject.x))
         self.maps = {name: maps[n:] for name, maps in self.maps.items()}
         self.titles = self.titles[n:]
@@ -272,29 +272,29 @@ class Chooser:
         return adjusted_for_analyses(scores, analyses)
 
     def _scored(
-        self, part: Subject, maps: Mapping[str, Tensor], chains: Sequence[Chain], metrics: Sequence[str]
+        self, subject: Subject, maps: Mapping[str, Tensor], chains: Sequence[Chain], metrics: Sequence[str]
     ) -> Scores:
-        few = {name: a[: len(part.x)] for name, a in maps.items()}
+        few = {name: a[: len(subject.x)] for name, a in maps.items()}
         options = {"output": self.output, "seed": self.seed, "labelled": self.labelled}
-        return subject_scores(part, few, chains, metrics, **options)
+        return subject_scores(subject, few, chains, metrics, **options)
 
     def _checks(self, scores: Scores, chains: Sequence[Chain]) -> list[Scores]:
         """What the checks say of each method alone, so that one that fails takes none with it; the best come first."""
         methods = [chain for chain in chains if chain.name not in BASELINES and not chain.files]
         methods.sort(key=lambda chain: (chain.name not in scores.answer.recommended, self.seconds[chain.name]))
-        part = images_between(self.subject, 0, min(FIRST, int(scores.table["n"].max())))
+        subject = images_between(self.subject, 0, min(FIRST, int(scores.table["n"].max())))
         result: list[Scores] = []
         unchecked: list[str] = []
         for chain in methods:
             # each check is one more map of every image
-            expected = len(CHECKS) * len(part.x) * self.seconds[chain.name]
+            expected = len(CHECKS) * len(subject.x) * self.seconds[chain.name]
             if self.budget is not None and expected > 0.95 * self.budget - self.spent:
                 unchecked.append(chain.name)
                 continue
             self.tell(f"checking {chain.name}", math.nan if self.budget is None else self.budget - self.spent)
             try:
                 maps = {chain.name: self.explained[chain.name]}
-                result.append(self._scored(part, maps, [chain], tuple(CHECKS.values())))
+                result.append(self._scored(subject, maps, [chain], tuple(CHECKS.values())))
             except CODE_ERRORS as error:
                 self.notices.append(f"{chain.name} could not be checked: {_reason(error)}.")
         if unchecked:
@@ -316,12 +316,13 @@ class Chooser:
         ]
         return replace(
             scores,
-            table=pd.concat([one.table for one in frames], ignore_index=True),
-            per_image=pd.concat([one.per_image for one in frames], ignore_index=True),
+            table=pd.concat([frame.table for frame in frames], ignore_index=True),
+            per_image=pd.concat([frame.per_image for frame in frames], ignore_index=True),
             comparisons=pd.concat(
-                [one.comparisons for one in frames if len(one.comparisons)] or [scores.comparisons], ignore_index=True
+                [frame.comparisons for frame in frames if len(frame.comparisons)] or [scores.comparisons],
+                ignore_index=True,
             ),
-            forwards=sum(one.forwards for one in frames),
+            forwards=sum(frame.forwards for frame in frames),
             notices=tuple(dict.fromkeys([*scores.notices, *self.notices])),
             titles=tuple(self.titles[: len(scores.titles)]) or scores.titles,
             costs=pd.DataFrame(costs),
@@ -502,14 +503,14 @@ def compare(
             raise BadInput("Two methods are compared: give two different ones.")
         options = {"output": output, "seed": seed, "labelled": labels is not None}
         scores = subject_scores(subject, maps, chains, [metric], **options)
-    one, other = scores.table["method"]
+    method, other = scores.table["method"]
     values = scores.per_image.pivot(index="image", columns="method", values="value")
     sign = 1 if bool(scores.table["higher_is_better"].iloc[0]) else -1
-    lead = Measurements(sign * (values[one] - values[other]).to_numpy(dtype=float)[None]).interval()
+    lead = Measurements(sign * (values[method] - values[other]).to_numpy(dtype=float)[None]).interval()
     decided = lead.p <= ALPHA
-    better = "" if not decided else one if lead.value > 0 else other
-    row = {"first": one, "second": other, "metric": parse(metric).name, "difference": lead.value, "low": lead.low}
-    row |= {"high": lead.high, "p": lead.p, "better": better, "n": lead.n}
+    better = "" if not decided else method if lead.value > 0 else other
+    row = {"first": method, "second": other, "metric": parse(metric).name, "difference": lead.value}
+    row |= {"low": lead.low, "high": lead.high, "p": lead.p, "better": better, "n": lead.n}
     needed = lead.n if decided else required_sample_size(abs(lead.value), lead.half_width, lead.df, lead.n)
     return pd.DataFrame([{**row, "would_decide": needed}])
 
@@ -588,7 +589,7 @@ def variants_of(name: str, model: nn.Module, x: Tensor) -> list[str]:
     inner, key = option
     if key in ("layer", "layers"):
         names = [candidate.name for candidate in layer_candidates(model, x)[0]]
-        values = [one for one in names if not any(one.startswith(f"{other}.") for other in names)]
+        values = [layer for layer in names if not any(layer.startswith(f"{other}.") for other in names)]
     else:
         values = [str(value) for value in get_args(option_types(estimators[inner.name].function).get(key))]
     if not values:
@@ -632,7 +633,7 @@ def adjusted_for_analyses(scores: Scores, analyses: int) -> Scores:
     if scores.comparisons.empty:
         return scores
     pairs = scores.comparisons.groupby("metric", sort=False)
-    frame = pd.concat([decide(own, ALPHA / analyses) for _, own in pairs], ignore_index=True)
+    frame = pd.concat([decide(comparisons, ALPHA / analyses) for _, comparisons in pairs], ignore_index=True)
     adjusted = (frame["p_holm"] * analyses).clip(upper=1.0)
     return replace(scores, comparisons=frame.assign(p_holm=adjusted, analyses=analyses))
 

@@ -58,14 +58,14 @@ class Subject:
     x: Tensor
     target: Tensor
     context: Context
-    made: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
     """How the model and its data came about: what its weights do not say, such as the text of a user's file."""
     output: OutputKind = SOFTMAX
     """What the model's answers are."""
 
     def identity(self) -> str:
         """A hash of the weights, of how the model was made and of the colour that stands for nothing."""
-        total = hashlib.sha256(repr(sorted(self.made.items())).encode())
+        total = hashlib.sha256(repr(sorted(self.origin.items())).encode())
         for name, value in self.model.state_dict().items():
             total.update(name.encode())
             total.update(_bytes(value))
@@ -76,9 +76,9 @@ class Subject:
     def pixels(self, rows: slice) -> str:
         """A hash of some images and their classes."""
         total = hashlib.sha256()
-        for part in (self.x[rows], self.target[rows]):
-            total.update(str(tuple(part.shape)).encode())
-            total.update(_bytes(part))
+        for tensor in (self.x[rows], self.target[rows]):
+            total.update(str(tuple(tensor.shape)).encode())
+            total.update(_bytes(tensor))
         return total.hexdigest()[:40]
 
 
@@ -263,7 +263,7 @@ def title_of(task: Task, label: Tensor) -> str:
     values = label.reshape(-1).tolist()
     if task.kind == "regression":
         return ", ".join(f"{name} {value:.3g}" for name, value in zip(task.classes, values, strict=True))
-    return ", ".join(name for name, there in zip(task.classes, values, strict=True) if there) or "no label"
+    return ", ".join(name for name, present in zip(task.classes, values, strict=True) if present) or "no label"
 
 
 def images_of_files(
@@ -357,14 +357,14 @@ def subject_of_images(
     check_target(target, images)
     x, setting = images.x, images.setting
     if setting is None or images.store is None:
-        net, made = _network(images, model, weights, seed)
+        net, origin = _network(images, model, weights, seed)
         train = images.train
         if x.shape[1] == 3 and channels_of(net) == 1:
             x = grey(x)
             train = None if train is None else Split("train", grey(train.read(slice(0, len(train)))), train.labels)
         step = normalisation(normalise)
         if step is not None:
-            net, made = with_first_step(net, step), {**made, "normalise": str(step.state())}
+            net, origin = with_first_step(net, step), {**origin, "normalise": str(step.state())}
         mean = x.mean((0, 2, 3)) if train is None else channel_moments(train)[0]
         context = Context(Draws.of(seed, len(x)), mean, train)
     else:
@@ -374,7 +374,7 @@ def subject_of_images(
         net = network_of(base, setting.network, setting.data)
         truth = task.test.truth(slice(0, len(x)))
         context = Context(Draws.of(seed, len(x)), task.mean, task.train, truth, samples=task.test)
-        made = {**setting.network.spec.identity, "data": task.fingerprint}
+        origin = {**setting.network.spec.identity, "data": task.fingerprint}
     answers = predict(net.eval(), x)
     if setting is not None and setting.data.task.kind != "softmax":
         kind = setting.data.output_kind
@@ -385,7 +385,7 @@ def subject_of_images(
         names = images.names or tuple(getattr(getattr(net, "config", None), "id2label", {}).values())
         outputs = 2 if kind.single else answers.shape[1]
         labels = torch.tensor(outputs_of_names(images.source, images.folders, outputs, names))[labels]
-    return Subject(net, x, _targets(answers, kind, labels, target), context, made, kind)
+    return Subject(net, x, _targets(answers, kind, labels, target), context, origin, kind)
 
 
 def outputs_of_names(source: str, folders: Sequence[str], outputs: int, names: Sequence[str]) -> list[int]:
@@ -417,7 +417,7 @@ def grey(x: Tensor) -> Tensor:
 
 def channels_of(network: nn.Module) -> int | None:
     """The channels that a network's first convolution takes; None without any."""
-    return next((part.in_channels for part in network.modules() if isinstance(part, nn.Conv2d)), None)
+    return next((module.in_channels for module in network.modules() if isinstance(module, nn.Conv2d)), None)
 
 
 def _network(images: ImageSet, model: str, weights: str | None, seed: int) -> tuple[torch.nn.Module, dict[str, Any]]:
