@@ -68,8 +68,8 @@ def chapters_of(results: Results | Scores) -> list[Chapter]:
         return [_chapter(results.answer, results.quality, measured, why, score_images(results), curves)]
     by_name, several = estimator_styles(results), len(results.views) > 1
     return [
-        study_chapter(view, by_name, f"{place}-{slug([view.task, view.model])}-" if several else "")
-        for place, view in enumerate(results.views, 1)
+        study_chapter(view, by_name, f"{number}-{slug([view.task, view.model])}-" if several else "")
+        for number, view in enumerate(results.views, 1)
     ]
 
 
@@ -86,7 +86,7 @@ def study_chapter(view: StudyView, by_name: Styles, prefix: str = "") -> Chapter
         prefix=prefix,
         question=f"Which attribution method shows what `{view.model}` uses on `{view.task}`?",
         basis=", ".join(text for text in (basis_of(answer), duration(wall) if wall else "") if text),
-        paper=tuple(part for part in (_exhibit_part(view, by_name), _claim_part(view)) if part is not None),
+        paper=tuple(section for section in (_exhibit_part(view, by_name), _claim_part(view)) if section is not None),
     )
 
 
@@ -112,7 +112,7 @@ def _chapter(
         quality,
         deciding_chart(answer, measured),
         few_images(images, answer, measured),
-        tuple(part for part in parts if part is not None),
+        tuple(section for section in parts if section is not None),
         **{"basis": basis_of(answer), **about},
     )
 
@@ -212,12 +212,12 @@ def deciding_chart(answer: Answer, measured: Sequence[Measured]) -> Figure | Non
     the recommendation says.
     """
     names = {metric.name for metric in answer.choice.deciding}
-    recommending = [one for one in measured if one.evidence is not None]
-    shown = [one for one in recommending if one.name in names] or recommending[:1]
+    recommending = [measure for measure in measured if measure.evidence is not None]
+    shown = [measure for measure in recommending if measure.name in names] or recommending[:1]
     forests, baselines = [], dict[str, None]()
-    for one in shown:
-        values = one.values.dropna(subset="value")
-        values = values.assign(**{c: values[c] * (100 if one.points else 1) for c in ("value", "low", "high")})
+    for measure in shown:
+        values = measure.values.dropna(subset="value")
+        values = values.assign(**{c: values[c] * (100 if measure.points else 1) for c in ("value", "low", "high")})
         free = values[~values["name"].isin(answer.methods)]
         band = (free["value"].min(), free["value"].max()) if len(free) else None
         baselines |= dict.fromkeys(free["name"])
@@ -227,13 +227,13 @@ def deciding_chart(answer: Answer, measured: Sequence[Measured]) -> Figure | Non
             style = GREEN if row.name in answer.recommended else qualified
             rows.append(ForestRow(str(row.name), style, row.value, row.low, row.high))
         limits = limits_of([*(v for row in rows for v in (row.value, row.low, row.high)), *(band or ())])
-        title = one.label if len(shown) > 1 else ""
-        forests.append(Forest(tuple(rows), limits, f"{one.unit}, 95 % CI", title, band=band))
+        title = measure.label if len(shown) > 1 else ""
+        forests.append(Forest(tuple(rows), limits, f"{measure.unit}, 95 % CI", title, band=band))
     if not any(forest.rows for forest in forests):
         return None
     grey = f"Grey band: model-free baselines ({', '.join(baselines)}). " if baselines else ""
     grey += "Grey points: not significantly better than each of them." if baselines and answer.choice.qualified else ""
-    title = f"Every method by {series([one.head for one in shown])}"
+    title = f"Every method by {series([measure.head for measure in shown])}"
     return Figure(tuple(forests), len(forests), "deciding", title, grey)
 
 
@@ -260,25 +260,27 @@ def methods_table(
     answer: Answer, measured: Sequence[Measured], costs: pd.DataFrame, marks: Mapping[tuple[str, str], str]
 ) -> Table:
     """Methods, the best first, then baselines, by metrics and costs."""
-    names = list(dict.fromkeys([*answer.methods, *(str(name) for one in measured for name in one.values["name"])]))
+    names = list(
+        dict.fromkeys([*answer.methods, *(str(name) for measure in measured for name in measure.values["name"])])
+    )
     known = answer.table.set_index("method") if answer.methods else pd.DataFrame()
     columns: dict[str, list[str]] = {"method": [f"{name} ✓" if name in answer.recommended else name for name in names]}
     for column, head in (("group", "rank group"), ("warnings", "warnings")):
         if len(known) and known[column].any():
             columns[head] = [known[column].get(name, "") for name in names]
-    for one in measured:
-        against = {name: f" ({mark})" for (metric, name), mark in marks.items() if metric == one.name}
-        columns[one.head] = [one.cell(name) + against.get(name, "") for name in names]
-    own = costs.set_index("estimator") if "estimator" in costs else pd.DataFrame()
-    for column in (column for column in COSTS if column in own):
-        if own[column].notna().any() and set(own[column]) not in ({0}, {""}):
-            values = own[column].round(2) if column == "milliseconds_per_image" else own[column]
-            shown = as_text(values.astype(object).to_frame()).iloc[:, 0].set_axis(own.index)
+    for measure in measured:
+        against = {name: f" ({mark})" for (metric, name), mark in marks.items() if metric == measure.name}
+        columns[measure.head] = [measure.cell(name) + against.get(name, "") for name in names]
+    by_method = costs.set_index("estimator") if "estimator" in costs else pd.DataFrame()
+    for column in (column for column in COSTS if column in by_method):
+        if by_method[column].notna().any() and set(by_method[column]) not in ({0}, {""}):
+            values = by_method[column].round(2) if column == "milliseconds_per_image" else by_method[column]
+            shown = as_text(values.astype(object).to_frame()).iloc[:, 0].set_axis(by_method.index)
             columns[COSTS[column]] = [str(shown.get(name, NOTHING)) for name in names]
     units: dict[str, list[str]] = {}
-    for one in measured:
-        if one.label[-1] not in "↑↓":
-            units.setdefault(one.unit, []).append(one.label)
+    for measure in measured:
+        if measure.label[-1] not in "↑↓":
+            units.setdefault(measure.unit, []).append(measure.label)
     notes = {
         "▲ significantly better than every model-free baseline. ✓ recommended.": len(known),
         "Methods that share a letter are not significantly different.": "rank group" in columns,
@@ -331,7 +333,7 @@ def shortcut_part(answer: Answer) -> Part | None:
             rows.append(ForestRow(name, style, 100 * share.value, 100 * share.low, 100 * share.high))
         forests.append(Forest(tuple(rows), limits, "percent lost", title))
     best = methods[0]
-    found = (
+    sentence = (
         f"No sign of a shortcut: without the pixels that `{best}` ranks first, {percent(network[best].value, 0)} of "
         f"what can be known about the network's prediction is lost, and {percent(label[best].value, 0)} of the label."
     )
@@ -340,7 +342,7 @@ def shortcut_part(answer: Answer) -> Part | None:
         "the label can still be recognised."
     )
     figure = Figure(tuple(forests), 2, "shortcut", "Information lost without a method's top pixels")
-    blocks = (answer.lines[0] if answer.choice.shortcut else found, text, figure)
+    blocks = (answer.lines[0] if answer.choice.shortcut else sentence, text, figure)
     return Part("Shortcut? Where network and data disagree", blocks, "shortcut")
 
 
@@ -384,8 +386,8 @@ def _images(view: StudyView) -> Images | None:
             shown = f"{declared.label}: {percent(fraction, 0)} {declared.fraction_means}"
             tiles.setdefault(shown, {})[name] = pixels
         if tiles:
-            answer, found = _right(picture.label, picture.predicted), _found_on(view, picture.row)
-            rows.append(ImageRow(clean(picture.caption), picture.image, tiles, found, clean(picture.label), answer))
+            answer, scores = _right(picture.label, picture.predicted), _found_on(view, picture.row)
+            rows.append(ImageRow(clean(picture.caption), picture.image, tiles, scores, clean(picture.label), answer))
     names = {name for row in rows for by_method in row.tiles.values() for name in by_method}
     return _browser(view.answer, sorted(names), rows) if rows else None
 
@@ -428,7 +430,11 @@ def score_images(scores: Scores) -> Images | None:
         title = clean(scores.titles[i]) if i < len(scores.titles) else ""
         predicted = scores.predictions[i] if i < len(scores.predictions) else None
         words = [f"image {i}", title, "" if predicted is None else clean(predicted.words)]
-        maps = {m: _from_zero(scaled_map(np.asarray(own[i], float))) for m, own in scores.maps.items() if i < len(own)}
+        maps = {
+            m: _from_zero(scaled_map(np.asarray(method_maps[i], float)))
+            for m, method_maps in scores.maps.items()
+            if i < len(method_maps)
+        }
         caption = ", ".join(word for word in words if word)
         rows.append(
             ImageRow(caption, as_bytes(image), {MAPS: maps}, values.get(i, {}), title, _right(title, predicted))
@@ -470,7 +476,7 @@ def leak_sentence(view: StudyView) -> str:
         for row in frame.itertuples() if metrics[name].retrains else ():
             if view.roles.get(row.estimator, "method") == "method":
                 sides.setdefault(str(row.estimator), set()).add((metrics[name].higher_is_better, int(row.side)))
-    both = [name for name, own in sides.items() if {(False, -1), (True, 1)} <= own]
+    both = [name for name, signs in sides.items() if {(False, -1), (True, 1)} <= signs]
     if not both:
         return ""
     return (
@@ -492,7 +498,10 @@ def _audit_blocks(findings: Sequence[Finding], by_name: Styles) -> list[Block]:
     """What the audits found, with their figures; their tables are CSV files."""
     if not findings:
         return []
-    rows = [[one.title, one.question, STATES[one.state], one.reason or one.sentence] for one in findings]
+    rows = [
+        [finding.title, finding.question, STATES[finding.state], finding.reason or finding.sentence]
+        for finding in findings
+    ]
     heads = ["audit", "question", "finding", "in short"]
     blocks: list[Block] = [Table(pd.DataFrame(rows, columns=heads), "Audits of the benchmark.", "audits")]
     for finding in findings:
@@ -506,7 +515,7 @@ def _audit_blocks(findings: Sequence[Finding], by_name: Styles) -> list[Block]:
 
 def paper_title(results: Results) -> str:
     """What the page of a study of papers is called; empty for all other studies."""
-    papers = list(dict.fromkeys(one.paper for one in results.claims))
+    papers = list(dict.fromkeys(claim.paper for claim in results.claims))
     return f"{' and '.join(papers)}, reproduced" if papers else ""
 
 
@@ -515,18 +524,18 @@ def _claim_part(view: StudyView) -> Part | None:
     if not view.claims:
         return None
     rows = []
-    for one in view.claims:
-        m = one.deciding
-        found = [one.reason, NOTHING, NOTHING, NOTHING]
+    for claim in view.claims:
+        m = claim.deciding
+        cells = [claim.reason, NOTHING, NOTHING, NOTHING]
         if m:
-            found = [effect(m.interval), m.claimed.replace("-", "−"), m.sample, m.as_published or NOTHING]
-        rows.append([f"{one.says} (`{one.claim}`, {one.place})", one.outcome, *found, one.published])
+            cells = [effect(m.interval), m.claimed.replace("-", "−"), m.sample, m.as_published or NOTHING]
+        rows.append([f"{claim.says} (`{claim.claim}`, {claim.place})", claim.outcome, *cells, claim.published])
     heads = ["claim", "same direction?", "measured", "claimed", "n", "as large as published?", "published"]
     text = (
         "A claim holds where the whole interval of its number lies in the claimed range, does not hold here where all "
         "of it lies outside, and is undecided otherwise. `claims.csv` has every number behind each."
     )
-    summary = f"{counted(len(rows), 'claim')}: {tally([one.outcome for one in view.claims])}."
+    summary = f"{counted(len(rows), 'claim')}: {tally([claim.outcome for claim in view.claims])}."
     table = Table(pd.DataFrame(rows, columns=heads), "Claims of papers.", "claims")
     return Part("Claims", (summary, text, table), "claims")
 
@@ -547,17 +556,18 @@ def effect(interval: Interval) -> str:
 
 def _exhibit_part(view: StudyView, by_name: Styles) -> Part | None:
     """The figures and tables of the papers whose claims were tested, from this study's numbers."""
-    papers = list(dict.fromkeys(paper_of(one.claim) for one in view.results.claims))
+    papers = list(dict.fromkeys(paper_of(claim.claim) for claim in view.results.claims))
     if not papers:
         return None
     drawn, undrawn = figures_of_papers(FigureSource.of(view, by_name), papers)
     blocks: list[Block] = []
-    for one in drawn:
-        blocks += [one.figure] if one.figure is not None else []
-        if one.table is not None:
-            heads = [head or " " * place for place, head in enumerate(one.table.heads, 1)]
-            frame = pd.DataFrame(list(one.table.rows), columns=heads)
-            caption = f"{one.paper}, {one.place}" if one.figure else f"{one.title} ({one.paper}, {one.place})"
-            blocks.append(Table(frame, f"{caption}.", one.name, one.table.note))
+    for drawing in drawn:
+        blocks += [drawing.figure] if drawing.figure is not None else []
+        if drawing.table is not None:
+            heads = [head or " " * number for number, head in enumerate(drawing.table.heads, 1)]
+            frame = pd.DataFrame(list(drawing.table.rows), columns=heads)
+            source = f"{drawing.paper}, {drawing.location}"
+            caption = source if drawing.figure else f"{drawing.title} ({source})"
+            blocks.append(Table(frame, f"{caption}.", drawing.name, drawing.table.note))
     blocks += [f"Not drawn: {paper}, {', '.join(places)}: {reason}." for (paper, reason), places in undrawn.items()]
     return Part("Figures and tables as in the papers", tuple(blocks), "papers") if blocks else None

@@ -126,8 +126,8 @@ class Chapter:
     def blocks(self) -> Iterator[Block]:
         """All blocks."""
         yield from [self.chart] if self.chart else []
-        for part in (*self.paper, *self.parts):
-            yield from part.blocks
+        for section in (*self.paper, *self.parts):
+            yield from section.blocks
 
     def figures(self) -> dict[str, Figure]:
         """The figures by file name."""
@@ -156,10 +156,10 @@ def facts_table(facts: Mapping[str, Any], caption: str = "") -> Table:
     return Table(pd.DataFrame(flat_facts(facts), columns=["setting", "value"]), caption)
 
 
-def flat_facts(given: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
+def flat_facts(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
     """Nested settings that are not empty as a flat list of names and values."""
     facts: list[tuple[str, str]] = []
-    for name, value in given.items():
+    for name, value in settings.items():
         label = f"{before}{clean(name)}"
         if isinstance(value, Mapping):
             facts += flat_facts(value, f"{label}: ")

@@ -174,8 +174,8 @@ def _charts(figure: Figure) -> Sheet:
     for axes in places[len(charts) :]:
         axes.set_axis_off()
     if entries:
-        place: dict[str, Any] = {"loc": f"outside {'right' if single else 'lower'} center", "fontsize": 8}
-        legend = sheet.legend(handles=[*entries.values()], ncols=1 if single else across, **place)
+        layout: dict[str, Any] = {"loc": f"outside {'right' if single else 'lower'} center", "fontsize": 8}
+        legend = sheet.legend(handles=[*entries.values()], ncols=1 if single else across, **layout)
         for label, handle, text in zip(entries, legend.legend_handles, legend.get_texts(), strict=True):
             text.set_gid(_mark(legend=clean(label)))
             if handle is not None:
@@ -270,8 +270,8 @@ def _points(axes: Axes, chart: Chart) -> None:
 def _bars(axes: Axes, chart: Chart) -> None:
     names = list(dict.fromkeys(str(x) for series in chart.series for x in series.x))
     width = 0.8 / max(len(chart.series), 1)
-    for place, series in enumerate(chart.series):
-        at = [names.index(str(x)) - 0.4 + (place + 0.5) * width for x in series.x]
+    for index, series in enumerate(chart.series):
+        at = [names.index(str(x)) - 0.4 + (index + 0.5) * width for x in series.x]
         y, low, high = _ends(series)
         error = None if np.isnan(low).all() else np.nan_to_num(np.stack([y - low, high - y]))
         bars = axes.bar(at, y, width * 0.9, color=series.style.colour, yerr=error, error_kw={"linewidth": 1})
@@ -342,16 +342,16 @@ def _interval(axes: Axes, at: int, row: ForestRow) -> None:
 def _heat_maps(figure: Figure) -> Sheet:
     """Coloured numbers side by side, all on one scale of colours; the names of equal rows stand once."""
     maps = [plot for plot in figure.plots if isinstance(plot, HeatMap)]
-    same = all(one.rows == maps[0].rows for one in maps)
-    widths = [max(CELL * len(one.columns), 1.5) for one in maps]
-    label = 0.075 * max(len(shortened(name)) for one in maps for name in one.rows)
-    tall = ROW * max(len(one.rows) for one in maps)
+    same = all(heat_map.rows == maps[0].rows for heat_map in maps)
+    widths = [max(CELL * len(heat_map.columns), 1.5) for heat_map in maps]
+    label = 0.075 * max(len(shortened(name)) for heat_map in maps for name in heat_map.rows)
+    tall = ROW * max(len(heat_map.rows) for heat_map in maps)
     sheet = _sheet(sum(widths) + label * (1 if same else len(maps)) + 0.3, tall + 1.2)
     places = sheet.subplots(1, len(maps), squeeze=False, width_ratios=widths)[0]
-    ends = [end for one in maps for end in one.limits]
-    for place, (axes, one) in enumerate(zip(places, maps, strict=True)):
-        _heat_map(axes, one, (min(ends), max(ends)), named=place == 0 or not same, slanted=len(maps) == 1)
-        axes.set_title(one.title, loc="left", fontweight="bold")
+    ends = [end for heat_map in maps for end in heat_map.limits]
+    for index, (axes, heat_map) in enumerate(zip(places, maps, strict=True)):
+        _heat_map(axes, heat_map, (min(ends), max(ends)), named=index == 0 or not same, slanted=len(maps) == 1)
+        axes.set_title(heat_map.title, loc="left", fontweight="bold")
     return sheet
 
 
@@ -384,7 +384,8 @@ def _pictures(figure: Figure) -> Sheet:
     """Names at the left, heads on top, the image itself in the first column, what is said of a tile above it."""
     (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
     heads = [
-        [line for part in head.split("\n") for line in wrap(shortened(part), 16)] for head in ("image", *plot.heads)
+        [line for paragraph in head.split("\n") for line in wrap(shortened(paragraph), 16)]
+        for head in ("image", *plot.heads)
     ]
     above = 0.2 if any(tile.words for row in plot.rows for tile in row.tiles) else 0.0
     pitch, step = SIDE + GAP, SIDE + GAP + above
@@ -395,14 +396,14 @@ def _pictures(figure: Figure) -> Sheet:
     axes.set(xlim=(0, wide), ylim=(tall, -0.05))
     axes.set_axis_off()
     for column, lines in enumerate(heads):
-        place = (column * pitch + SIDE / 2, -0.05)
-        axes.text(*place, "\n".join(lines), ha="center", va="bottom", fontsize=7, linespacing=1.0)
+        position = (column * pitch + SIDE / 2, -0.05)
+        axes.text(*position, "\n".join(lines), ha="center", va="bottom", fontsize=7, linespacing=1.0)
     _mosaic(axes, [[row.image, *(tile.pixels for tile in row.tiles)] for row in plot.rows], above, step)
-    for row, one in enumerate(plot.rows):
+    for row, picture in enumerate(plot.rows):
         y = row * step + above
-        lines = wrap(shortened(one.label, 60), 22)
+        lines = wrap(shortened(picture.label, 60), 22)
         axes.text(-0.08, y + SIDE / 2, "\n".join(lines), ha="right", va="center", fontsize=8)
-        for column, tile in enumerate(one.tiles, 1):
+        for column, tile in enumerate(picture.tiles, 1):
             x, weight = column * pitch + SIDE / 2, "bold" if tile.best else "normal"
             axes.text(x, y - 0.03, tile.words, ha="center", va="bottom", fontsize=7.5, fontweight=weight)
     sheet.supxlabel(shortened(plot.below, 100), fontsize=8.5)

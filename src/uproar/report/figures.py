@@ -78,10 +78,10 @@ def styles(estimators: Iterable[str]) -> dict[str, Style]:
         if name == BASELINE:
             by_name[name] = REFERENCE
             continue
-        place = len(by_name) - (BASELINE in by_name)
-        rounds = place // (len(HUES) * len(DASHES))
-        dash, marker = DASHES[place // len(HUES) % len(DASHES)], MARKERS[(place + rounds) % len(MARKERS)]
-        by_name[name] = Style(HUES[place % len(HUES)], dash, marker)
+        index = len(by_name) - (BASELINE in by_name)
+        rounds = index // (len(HUES) * len(DASHES))
+        dash, marker = DASHES[index // len(HUES) % len(DASHES)], MARKERS[(index + rounds) % len(MARKERS)]
+        by_name[name] = Style(HUES[index % len(HUES)], dash, marker)
     return by_name
 
 
@@ -171,9 +171,9 @@ class HeatMap:
     @property
     def limits(self) -> Limits:
         """Where the colours end."""
-        there = [v for row in self.values for v in row if math.isfinite(v)]
-        top = max(map(abs, there), default=1.0) or 1.0
-        return (min(0.0, *there) if there else 0.0) if self.scale == "sequential" else -top, top
+        finite = [v for row in self.values for v in row if math.isfinite(v)]
+        top = max(map(abs, finite), default=1.0) or 1.0
+        return (min(0.0, *finite) if finite else 0.0) if self.scale == "sequential" else -top, top
 
 
 @dataclass(frozen=True)
@@ -242,10 +242,10 @@ def limits_of(values: Iterable[float | None]) -> Limits:
     >>> limits_of([0.0, None, math.nan, 1.0]), limits_of([])
     ((-0.04, 1.04), (0.0, 1.0))
     """
-    there = [v for v in values if v is not None and math.isfinite(v)]
-    if not there:
+    finite = [v for v in values if v is not None and math.isfinite(v)]
+    if not finite:
         return 0.0, 1.0
-    low, high = min(there), max(there)
+    low, high = min(finite), max(finite)
     margin = 0.04 * (high - low) or 0.05 * abs(high) or 0.05
     return low - margin, high + margin
 

@@ -47,12 +47,12 @@ def _install(missing: list[str]) -> str:
 
 def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:
     """Write contents by name into a folder, which is made if need be; the folder."""
-    place = user_path(folder)
+    directory = user_path(folder)
     for name, content in files.items():
-        path = place / name
+        path = directory / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, content)
         except OSError as error:
             raise StoreError(f"Cannot write the report to {path}: {error.strerror or error}.") from None
-    return place
+    return directory

@@ -48,9 +48,9 @@ def latex_files(title: str, chapters: Sequence[Chapter], figures: Mapping[str, b
         rf"\section*{{{escaped(title)}}}",
     ]
     for chapter in chapters:
-        place = f"{chapter.name}: " if len(chapters) > 1 else ""
+        heading = f"{chapter.name}: " if len(chapters) > 1 else ""
         quality = [] if chapter.quality is None else [chapter.quality.sentence]
-        parts += [escaped(line) + "\n" for line in (place + chapter.answer.sentence, *quality)]
+        parts += [escaped(line) + "\n" for line in (heading + chapter.answer.sentence, *quality)]
     parts += [rf"\input{{{file.removesuffix('.tex')}}}" for file in tables]
     size = r"width=\linewidth,height=0.4\textheight,keepaspectratio"
     for name in figures:
@@ -65,7 +65,7 @@ def latex_files(title: str, chapters: Sequence[Chapter], figures: Mapping[str, b
 def latex_table(table: Table, name: str) -> str:
     """A table with its caption; one that is wider than the page is made smaller."""
     frame = table.frame.map(escaped).rename(columns=escaped)
-    marks = "".join("r" if table.numeric(place) else "l" for place in range(len(frame.columns)))
+    marks = "".join("r" if table.numeric(column) else "l" for column in range(len(frame.columns)))
     body = frame.to_latex(index=False, escape=False, column_format=marks).strip()
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}"
     head = rf"\begin{{table}}\centering\caption{{{escaped(table.caption)}}}\label{{tab:{name}}}"

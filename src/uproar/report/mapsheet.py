@@ -50,9 +50,9 @@ class MapSheet:
         from uproar.report.drawing import as_bytes, draw, overlaid, scaled_map  # plots load slowly
 
         rows = []
-        for place, title in enumerate(self.titles):
-            image = as_bytes(self.images[place])
-            tiles = (Tile(overlaid(scaled_map(values[place]), image)) for values in self.maps.values())
+        for index, title in enumerate(self.titles):
+            image = as_bytes(self.images[index])
+            tiles = (Tile(overlaid(scaled_map(values[index]), image)) for values in self.maps.values())
             rows.append(PictureRow(title.replace("\n", ", "), tuple(tiles), image))
         named = {name: self.layers.get(name, "") for name in self.maps}
         heads = (f"{name}\n{'layers' if ', ' in at else 'layer'} {at}" if at else name for name, at in named.items())
@@ -83,7 +83,7 @@ def show(
                 f"Maps {name!r} of shape {each.shape} do not fit images of shape {pixels.shape}: "
                 "images are (n, c, h, w), their maps (n, h, w)."
             )
-    words = [f"image {place}" for place in range(len(pixels))] if titles is None else list(titles)[: len(pixels)]
+    words = [f"image {index}" for index in range(len(pixels))] if titles is None else list(titles)[: len(pixels)]
     if len(words) < len(pixels):
         raise BadShape(f"There are {len(pixels)} images and {len(words)} titles: give one title per image.")
     return MapSheet(pixels, first, words)

@@ -55,7 +55,7 @@ def table(block: Table) -> str:
     | a | 1 |
     """
     frame = block.frame
-    marks = ["--:" if block.numeric(place) else "---" for place in range(len(frame.columns))]
+    marks = ["--:" if block.numeric(column) else "---" for column in range(len(frame.columns))]
     shown = ["| " + " | ".join(map(text, line)) + " |" for line in (frame.columns, *frame.itertuples(index=False))]
     return "\n".join([shown[0], "|" + "|".join(marks) + "|", *shown[1:]])
 
@@ -75,17 +75,17 @@ def result_files(
     links = ", ".join(f"[{file.partition('/')[2]}]({file})" for file in sorted(files))
     lines = [f"# {text(facts['study'])}", text(summary)]
     for chapter in chapters:
-        place = f"{text(chapter.name)}: " if len(chapters) > 1 else ""
-        lines.append(f"**{place}{text(chapter.answer.sentence)}**")
+        heading = f"{text(chapter.name)}: " if len(chapters) > 1 else ""
+        lines.append(f"**{heading}{text(chapter.answer.sentence)}**")
         if chapter.quality is not None:
             lines.append(" ".join(text(words) for words in (chapter.quality.sentence, chapter.quality.warning or "")))
     lines += ["## What was run", table(facts_table(facts))]
     lines += [f"```toml\n{file.strip()}\n```"] if file else []
     for chapter in chapters:
-        place = f" ({text(chapter.name)})" if len(chapters) > 1 else ""
-        for part in (*chapter.paper, *chapter.parts):
-            blocks = [line for block in part.blocks for line in _lines(block, name, chapter.prefix)]
-            lines += [f"## {part.title}{place}", *blocks] if blocks else []
+        suffix = f" ({text(chapter.name)})" if len(chapters) > 1 else ""
+        for section in (*chapter.paper, *chapter.parts):
+            blocks = [line for block in section.blocks for line in _lines(block, name, chapter.prefix)]
+            lines += [f"## {section.title}{suffix}", *blocks] if blocks else []
     problems = [line for block in problems_of(results) for line in _lines(block, name, "")]
     lines += ["## Skipped, failed, noticed", *problems] if problems else []
     lines += ["## Tables", f"With all digits: {links}."]
@@ -123,7 +123,7 @@ def facts_of(results: Results) -> dict[str, Any]:
         "replicates": len({s for t in both for s in t["seed"]}),
         "test_images": results.test_images,
         "cells": {str(k): int(v) for k, v in status.value_counts(sort=False).items()},
-        "claims": tally([one.outcome for one in results.claims]),
+        "claims": tally([claim.outcome for claim in results.claims]),
         "wall_time": NOTHING if seconds is None else duration(seconds),
         "executor": recorded.get("executor", ""),
         "versions": dict(recorded.get("versions", {})),

@@ -35,13 +35,13 @@ def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
         natural = _two(card.tau("baselines", "natural").value)
         cells = [f"`{short(card.metric)}`", order, top, held_out, baselines, natural, degraded, trusted, _fooled(card)]
         lines.append(f"|{'|'.join(cells)}|")
-    made = (
+    provenance = (
         f"`{facts['command']}`, uproar {facts['version']}, torch {facts['torch']}, {facts['minutes']} minutes of "
         "processor time. Numbers are τ, under *held out* both on the held-out networks alone, under *real pictures* "
         "against baselines. Beside maps stands on how many of the networks they fool the metric, impostors are "
         "**bold**."
     )
-    return "\n".join([made, "", *lines, ""])
+    return "\n".join([provenance, "", *lines, ""])
 
 
 def _two(tau: float) -> str:
@@ -74,7 +74,7 @@ def board_figure(table: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     for by, words, mark, shift in (("order", "whole order", "o", 0.12), ("top", "top k", "s", -0.12)):
         taus = [card.tau(by) for card in shown]
-        heights = [place + shift for place in range(len(shown))]
+        heights = [row + shift for row in range(len(shown))]
         axes.hlines(heights, [tau.low for tau in taus], [tau.high for tau in taus], color="0.75", linewidth=1)
         axes.plot([tau.value for tau in taus], heights, mark, markersize=4, label=words)
     axes.margins(y=0.02)

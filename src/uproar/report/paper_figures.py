@@ -53,7 +53,7 @@ class PaperFigure:
     title: str = ""
     """What it shows: the caption in `paper.toml`."""
     paper: str = ""
-    place: str = ""
+    location: str = ""
     """Where the paper has it."""
 
 
@@ -90,9 +90,9 @@ class FigureSource:
 
     def audit_figure(self, audit: str, plot: str) -> Figure:
         """A plot of one of the study's audits, with the report's styles."""
-        for one in self.evidence.finding(audit).plots:
-            if one.name == plot:
-                return audit_figure(one, audit, self.styles)
+        for candidate in self.evidence.finding(audit).plots:
+            if candidate.name == plot:
+                return audit_figure(candidate, audit, self.styles)
         raise NotApplicable(f"the audit {audit} has no plot {plot!r} here")
 
     def style(self, label: str) -> Style:
@@ -103,8 +103,8 @@ class FigureSource:
 def drawn_by(shown: Exhibit, *source: FigureSource) -> PaperFigure:
     """A figure or table, drawn by the function that its entry names; one that needs no study is drawn without any."""
     functions = {**globals(), **vars(import_module(f"uproar.papers.{shown.paper}.figures"))}
-    made: PaperFigure = functions[shown.draw](*source, **shown.options)
-    return replace(made, title=shown.caption.rstrip("."), place=shown.place)
+    drawing: PaperFigure = functions[shown.draw](*source, **shown.options)
+    return replace(drawing, title=shown.caption.rstrip("."), location=shown.place)
 
 
 def figures_of_papers(
@@ -116,19 +116,19 @@ def figures_of_papers(
     """
     drawn: dict[str, PaperFigure] = {}
     undrawn: dict[tuple[str, str], list[str]] = {}
-    for shown in (one for key in papers for one in exhibits(key) if one.draw and one.study):
-        paper, place = title_of(shown.paper), shown.place
+    for shown in (exhibit for key in papers for exhibit in exhibits(key) if exhibit.draw and exhibit.study):
+        paper, location = title_of(shown.paper), shown.place
         try:
-            made = drawn_by(shown, source)
+            drawing = drawn_by(shown, source)
         except NotApplicable as error:
-            undrawn.setdefault((paper, clean(one_line(error))), []).append(place)
+            undrawn.setdefault((paper, clean(one_line(error))), []).append(location)
             continue
-        name, title = f"paper-{shown.paper}-{made.name}", made.title
+        name, title = f"paper-{shown.paper}-{drawing.name}", drawing.title
         if name in drawn:
-            title, place = drawn[name].title, f"{drawn[name].place}, {place}"
-        named = f"{title} ({paper}, {place})"
-        figure = made.figure and replace(made.figure, name=name, title=named, reading=made.reading)
-        drawn[name] = replace(made, name=name, title=title, figure=figure, paper=paper, place=place)
+            title, location = drawn[name].title, f"{drawn[name].location}, {location}"
+        named = f"{title} ({paper}, {location})"
+        figure = drawing.figure and replace(drawing.figure, name=name, title=named, reading=drawing.reading)
+        drawn[name] = replace(drawing, name=name, title=title, figure=figure, paper=paper, location=location)
     return list(drawn.values()), undrawn
 
 
@@ -137,23 +137,23 @@ def exhibit_files(results: Results | None, shown: Exhibit) -> dict[str, bytes]:
 
     One that needs no study is drawn without results.
     """
-    made: list[tuple[str, PaperFigure]] = []
+    drawings: list[tuple[str, PaperFigure]] = []
     reason = ""
     if results is None:
-        made.append(("", drawn_by(shown)))
+        drawings.append(("", drawn_by(shown)))
     else:
         by_name = estimator_styles(results)
-        for place, view in enumerate(results.views):
-            where = shown.panels[place] if shown.panels else view.task
+        for index, view in enumerate(results.views):
+            where = shown.panels[index] if shown.panels else view.task
             try:
-                made.append((where, drawn_by(shown, FigureSource.of(view, by_name))))
+                drawings.append((where, drawn_by(shown, FigureSource.of(view, by_name))))
             except NotApplicable as error:
                 reason = reason or one_line(error)
-    if not made:
+    if not drawings:
         raise BadInput(f"{title_of(shown.paper)}, {shown.place}, cannot be drawn from this study: {reason}.")
     heading = f"{title_of(shown.paper)}, {shown.place}."
-    files = {f"{shown.file}.md": f"{heading}\n\n{shown.caption}\n\n{made[0][1].reading}\n".encode()}
-    sheets = [(where, one.figure) for where, one in made if one.figure is not None]
+    files = {f"{shown.file}.md": f"{heading}\n\n{shown.caption}\n\n{drawings[0][1].reading}\n".encode()}
+    sheets = [(where, drawing.figure) for where, drawing in drawings if drawing.figure is not None]
     charts = [
         replace(plot, title=f"{where}: {plot.title}" if len(sheets) > 1 else plot.title)
         for where, figure in sheets
@@ -165,10 +165,10 @@ def exhibit_files(results: Results | None, shown: Exhibit) -> dict[str, bytes]:
     for number, figure in enumerate(together, 1):
         stem = shown.file if len(together) == 1 else f"{shown.file}-{number}"
         files |= {f"{stem}.{kind}": draw(figure, kind) for kind in ("png", "svg")}
-    for where, one in made:
-        if one.table is not None:
-            stem = shown.file if len(made) == 1 else f"{shown.file}-{slug([where])}"
-            frame = pd.DataFrame(list(one.table.rows), columns=list(one.table.heads))
+    for where, drawing in drawings:
+        if drawing.table is not None:
+            stem = shown.file if len(drawings) == 1 else f"{shown.file}-{slug([where])}"
+            frame = pd.DataFrame(list(drawing.table.rows), columns=list(drawing.table.heads))
             files[f"{stem}.csv"] = frame.to_csv(index=False).encode()
     return files
 
@@ -258,10 +258,10 @@ def trace_chart(source: FigureSource, metric: str, title: str, names: Mapping[st
 
 
 def _named_chart(chart: Chart, names: Mapping[str, str]) -> Chart:
-    there = {without_options(s.label): s for s in chart.series}
+    curves = {without_options(s.label): s for s in chart.series}
     wanted = {name: label for choices, label in names.items() for name in choices.split("|")}
     shown = {BASELINE: BASELINE, **wanted}
-    lines = tuple(replace(there[name], label=label) for name, label in shown.items() if name in there)
+    lines = tuple(replace(curves[name], label=label) for name, label in shown.items() if name in curves)
     if len(lines) < 2:
         raise NotApplicable("the study has fewer than two of its estimators")
     means = [v for s in lines for v in s.y]

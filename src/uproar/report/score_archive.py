@@ -72,18 +72,20 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, pd.DataFrame):
         return {"table": value.to_dict("list")}
     if is_dataclass(value):
-        return {type(value).__name__: {one.name: _packed(getattr(value, one.name), arrays) for one in fields(value)}}
+        return {
+            type(value).__name__: {field.name: _packed(getattr(value, field.name), arrays) for field in fields(value)}
+        }
     if isinstance(value, Mapping):
-        return {"mapping": [[_packed(part, arrays) for part in pair] for pair in value.items()]}
+        return {"mapping": [[_packed(item, arrays) for item in pair] for pair in value.items()]}
     if isinstance(value, list | tuple):
-        return [_packed(part, arrays) for part in value]
+        return [_packed(item, arrays) for item in value]
     return value
 
 
 def _unpacked(packed: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """What was packed; lists come back as tuples."""
     if isinstance(packed, list):
-        return tuple(_unpacked(part, arrays) for part in packed)
+        return tuple(_unpacked(item, arrays) for item in packed)
     if not isinstance(packed, dict):
         return packed
     ((kind, content),) = packed.items()
@@ -93,4 +95,4 @@ def _unpacked(packed: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return pd.DataFrame(content)
     if kind == "mapping":
         return dict(_unpacked(pair, arrays) for pair in content)
-    return KINDS[kind](**{name: _unpacked(part, arrays) for name, part in content.items()})
+    return KINDS[kind](**{name: _unpacked(item, arrays) for name, item in content.items()})

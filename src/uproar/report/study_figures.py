@@ -51,9 +51,9 @@ def x_label(view: StudyView, metric: str) -> str:
 
 def best_first(view: StudyView, metric: str) -> list[str]:
     """The estimators that have a curve under a metric: random, then by its verdicts, then as the study has them."""
-    there = list(dict.fromkeys(view.intervals[metric]["estimator"]))
+    estimators = list(dict.fromkeys(view.intervals[metric]["estimator"]))
     ranked = list(view.verdicts[metric]["estimator"]) if metric in view.verdicts else []
-    return [name for name in dict.fromkeys([BASELINE, *ranked, *there]) if name in there]
+    return [name for name in dict.fromkeys([BASELINE, *ranked, *estimators]) if name in estimators]
 
 
 def mean_at(view: StudyView, metric: str, estimator: str, fraction: float) -> float:
@@ -68,15 +68,15 @@ def mean_at(view: StudyView, metric: str, estimator: str, fraction: float) -> fl
 def series_of(view: StudyView, metric: str, estimator: str, by_name: Styles) -> Series:
     """One estimator's line under one metric."""
     frame = view.intervals[metric]
-    own = frame[frame["estimator"] == estimator].sort_values("fraction")
-    x, mean, low, high = (own[column].tolist() for column in ("fraction", "mean", "low", "high"))
+    rows = frame[frame["estimator"] == estimator].sort_values("fraction")
+    x, mean, low, high = (rows[column].tolist() for column in ("fraction", "mean", "low", "high"))
     return Series(estimator, by_name[estimator], x, mean, low, high, reference=estimator == BASELINE)
 
 
 def _limits(view: StudyView, series: Sequence[Series], chance: float | None) -> Limits:
     """Where an axis of scores ends: R² may lie below zero."""
     if view.score_name == "R²":
-        return limits_of(value for one in series for value in one.y)
+        return limits_of(value for curve in series for value in curve.y)
     return share_limits(series, chance)
 
 
@@ -125,8 +125,8 @@ def verdict_figure(view: StudyView, by_name: Styles) -> Figure:
 def audit_figure(plot: Plot, audit: str, known_styles: Mapping[str, Style]) -> Figure:
     """A plot with the report's styles; estimators keep the style they have elsewhere."""
     name = f"audit-{audit}-{plot.name}"
-    one = _audit_heat_map(plot) if plot.kind == "heatmap" else _audit_chart(plot, known_styles)
-    return Figure((one,), 3, name, plot.title, plot.reading)
+    panel = _audit_heat_map(plot) if plot.kind == "heatmap" else _audit_chart(plot, known_styles)
+    return Figure((panel,), 3, name, plot.title, plot.reading)
 
 
 def _audit_chart(plot: Plot, known_styles: Mapping[str, Style]) -> Chart:

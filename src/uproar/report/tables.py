@@ -42,7 +42,7 @@ def study_tables(results: Results) -> dict[str, pd.DataFrame]:
         "comparisons": results.comparisons,
         "negative_controls": results.negative_controls,
         "trust": results.trust,
-        "audits": pd.DataFrame([{name: getattr(one, name) for name in about} for one in results.findings]),
+        "audits": pd.DataFrame([{name: getattr(finding, name) for name in about} for finding in results.findings]),
         "claims": claims_table(results.claims) if results.claims else pd.DataFrame(),
         "scores": results.scores if len(results.metric_rows) else pd.DataFrame(),
         "metric_values": _over_settings(results.metric_scores),
@@ -58,12 +58,14 @@ def table_files(results: Results | Scores, parquet: bool = True) -> dict[str, by
     if isinstance(results, Scores):
         tables = {"scores": results.table, "comparisons": results.comparisons, "per_image": results.per_image}
     else:
-        several = len({(one.task, one.model) for one in results.findings}) > 1
+        several = len({(finding.task, finding.model) for finding in results.findings}) > 1
         large = {"per_image": results.image_scores, "evaluator_per_image": _over_targets(results, "per_image")}
         tables = {**study_tables(results), **{name: frame for name, frame in large.items() if len(frame)}}
-        for one in results.findings:
-            where = [one.task, one.model] if several else []
-            tables |= {f"audits/{slug([*where, one.audit, title])}": frame for title, frame in one.tables.items()}
+        for finding in results.findings:
+            where = [finding.task, finding.model] if several else []
+            tables |= {
+                f"audits/{slug([*where, finding.audit, title])}": frame for title, frame in finding.tables.items()
+            }
     return dict(_file(name, frame, parquet and name in LARGE) for name, frame in tables.items())
 
 
@@ -92,5 +94,5 @@ def _over_targets(results: Results, name: str) -> pd.DataFrame:
 
 def _stacked(placed: Iterable[tuple[Mapping[str, str], pd.DataFrame]]) -> pd.DataFrame:
     """Tables one below the other, what each is about in its first columns."""
-    frames = [frame.assign(**place)[list(dict.fromkeys([*place, *frame.columns]))] for place, frame in placed]
+    frames = [frame.assign(**keys)[list(dict.fromkeys([*keys, *frame.columns]))] for keys, frame in placed]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
