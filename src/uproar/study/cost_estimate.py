@@ -58,10 +58,10 @@ def estimate(study: Study, store: Store, workers: int) -> CostEstimate:
 @functools.cache
 def seconds_per_image(data: Data, network: Network, recipe: Recipe, device: str) -> float:
     """Time to pass one image forward and backward in training, on one thread, measured now."""
-    place, train, count = choose_device(device), data.task.train, 4
-    model = network.build(data.task, 0).to(place)
+    torch_device, train, count = choose_device(device), data.task.train, 4
+    model = network.build(data.task, 0).to(torch_device)
     once = recipe.model_copy(update={"epochs": 1})
-    with deterministic(place):
+    with deterministic(torch_device):
         while True:
             x, y = train.read(slice(0, count)), train.labels[:count]
             began = time.perf_counter()
@@ -78,8 +78,10 @@ TRAINED = ("retrained", "evaluator", "fine_tuned")
 
 def _trainings(todo: Plan) -> int:
     """How many networks would be trained."""
-    made = [result for job in todo.jobs for result in job.results]
-    return sum(result.step in TRAINED or (result.step == "base_model" and result["weights"] is None) for result in made)
+    results = [result for job in todo.jobs for result in job.results]
+    return sum(
+        result.step in TRAINED or (result.step == "base_model" and result["weights"] is None) for result in results
+    )
 
 
 @dataclass(frozen=True)
@@ -103,21 +105,21 @@ def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]
     for name in study.audits:
         requests = audit_requests(study, [name])
         new, seconds, networks = 0, 0.0, 0
-        for part in needed_studies(requests).values():
-            if part not in counted:
-                counted.append(part)
-                cost = estimate(part, store, workers)
+        for audit_study in needed_studies(requests).values():
+            if audit_study not in counted:
+                counted.append(audit_study)
+                cost = estimate(audit_study, store, workers)
                 new += cost.cells - cost.cached - cost.skipped
                 seconds += cost.seconds
                 networks += cost.trainings
-        refused = "; ".join(dict.fromkeys(one.refused for one in requests if one.refused))
+        refused = "; ".join(dict.fromkeys(request.refused for request in requests if request.refused))
         yield AuditCost(name, new, seconds, refused, networks)
 
 
 def audit_trainings(study: Study, audit: str, store: Store) -> int:
     """How many networks an audit of a study would train that the store does not have."""
     parts = needed_studies(audit_requests(study.with_changes(audits=[audit]), [audit])).values()
-    return sum(_trainings(plan(part, store)) for part in parts)
+    return sum(_trainings(plan(audit_study, store)) for audit_study in parts)
 
 
 def retrains(study: Study) -> bool:

@@ -47,7 +47,7 @@ def choose_device(name: str = "auto", worker: int | None = None) -> torch.device
     """
     number = int(os.environ.get(WORKER, "0")) if worker is None else worker
     here = available()
-    gpus = [place for place in here if place.startswith("cuda")]
+    gpus = [device for device in here if device.startswith("cuda")]
     if check_name(name) == "auto":
         name = "cuda" if gpus else "cpu"
     if name == "cuda" and gpus:
@@ -61,7 +61,7 @@ def default_jobs(name: str = "cpu") -> int:
     """As many jobs at a time as there are GPUs, where they are used, or as this process may use cores."""
     if choose_device(name, 0).type == "cpu":
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return sum(place.startswith("cuda") for place in available()) if name in ("auto", "cuda") else 1
+    return sum(device.startswith("cuda") for device in available()) if name in ("auto", "cuda") else 1
 
 
 _device: ContextVar[str] = ContextVar("device", default="cpu")

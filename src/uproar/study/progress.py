@@ -61,7 +61,7 @@ class Progress:
         for name in {*running.values(), done} - {""}:
             self.machines.setdefault(name, NodeProgress()).done += name == done
         for name, machine in self.machines.items():
-            machine.doing = [str(job) for job, place in running.items() if place == name]
+            machine.doing = [str(job) for job, host in running.items() if host == name]
 
 
 Listener = Callable[[Progress], None]

@@ -69,10 +69,6 @@ class Facts(_Part):
     executor: Text = ""
     seconds: Seconds | None = None
 
-    def given(self) -> dict[str, Any]:
-        """What was noted, and nothing of what was not."""
-        return self.model_dump(exclude_unset=True)
-
 
 class Record(_Part):
     """The whole file."""
@@ -86,14 +82,14 @@ class Record(_Part):
 
 def no_run(folder: Path) -> BadInput:
     """The error for a folder without the record of a run."""
-    place = user_path(folder)
-    if (place / "report.html").is_file() and not (place / "scores.json").is_file():
+    directory = user_path(folder)
+    if (directory / "report.html").is_file() and not (directory / "scores.json").is_file():
         return BadInput(
             f"{folder} holds the page of a study (results.report), not its run, which has a {RECORD}: open "
             f"{folder}/report.html to read it, or give the folder of the run (in Python, "
             "uproar.open(study, store=...) takes the study and the store that has its results)."
         )
-    if (place / "scores.json").is_file():
+    if (directory / "scores.json").is_file():
         return BadInput(
             f"{folder} holds scores of maps (uproar score), not a run: run a study of the same estimators and "
             "metrics (uproar run --estimators A,B --metrics C,D --metrics roar:no-retrain) and ask about that."
@@ -117,11 +113,11 @@ def read_record(folder: Path) -> Record:
         raise BadInput(f"{folder} is not the folder of a run: its {RECORD} is damaged ({what}).") from None
 
 
-def write_run(folder: Path, study: Study, place: str, facts: dict[str, Any], file: str | None = None) -> None:
+def write_run(folder: Path, study: Study, store: str, facts: dict[str, Any], file: str | None = None) -> None:
     """Note in the folder of a run what was run and where its results are; `file` is the text of the study file."""
     content = {
         "study": study.model_dump(mode="json"),
-        "store": public(place) if "://" in place else str(user_path(place).resolve()),
+        "store": public(store) if "://" in store else str(user_path(store).resolve()),
         "facts": facts,
         "data": environment_roots(),
         "weights": None if study.weights is None else source_hash(study.weights),
@@ -144,11 +140,11 @@ def read_run(
     says so with `trust`.
     """
     record = read_record(folder)
-    made, here = record.facts.versions.get("torch", "").partition("+")[0], torch_version()
-    if made not in ("", here):
+    version, here = record.facts.versions.get("torch", "").partition("+")[0], torch_version()
+    if version not in ("", here):
         raise BadInput(
-            f"The results in {folder} are of torch {made}, and this is torch {here}, whose numbers may differ: run the "
-            f"study again, or open it with torch {made}."
+            f"The results in {folder} are of torch {version}, and this is torch {here}, whose numbers may differ: run "
+            f"the study again, or open it with torch {version}."
         )
     files = [] if trust else sorted(set(_code_in(record.study)))
     if files:
@@ -156,12 +152,13 @@ def read_run(
             f"The study in {folder} uses Python code ({', '.join(files)}), which reading it would run: look at that "
             "code; if you trust it, give --trust (in Python, trust=True)."
         )
-    place = store if store is not None else _store_of(folder, record.store)
+    if store is None:
+        store = _store_of(folder, record.store)
     from uproar.study.spec import study_of
 
     add_roots(record.data)
     study = _with_weights(study_of({"random_rankings": 1, **record.study}), weights, record.weights)
-    return study, place, record.facts.given()
+    return study, store, record.facts.model_dump(exclude_unset=True)
 
 
 def _code_in(study: Any) -> Iterator[str]:
@@ -202,7 +199,7 @@ def earlier_facts(folder: Path) -> dict[str, Any]:
     except BadInput:
         return {"wall": WallTime().model_dump()}
     wall = facts.wall or WallTime(seconds=facts.seconds or 0.0, begun=1, ended=int(facts.seconds is not None))
-    return {**facts.given(), "wall": wall.model_dump()}
+    return {**facts.model_dump(exclude_unset=True), "wall": wall.model_dump()}
 
 
 def _with_weights(study: Study, weights: str | None, known: str | None) -> Study:

@@ -89,7 +89,7 @@ def worker_setup(
     root: str, token: str, study: Study, keep: Callable[[Bundle], Any] = lambda content: content
 ) -> WorkerSetup:
     """The setup of a run; `keep` puts the content of a file where workers find it."""
-    places = os.pathsep.join(str(place.resolve()) for place in roots() if place.is_dir())
+    places = os.pathsep.join(str(folder.resolve()) for folder in roots() if folder.is_dir())
     environment = {name: value for name, value in os.environ.items() if name.startswith("UPROAR_") and name != WORKER}
     return WorkerSetup(
         root,

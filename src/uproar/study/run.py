@@ -121,25 +121,25 @@ def _begin(store: Store) -> None:
     store.backend.sweep()
 
 
-def _plans(study: Study, store: str | Path, settled: Mapping[str, Outcome]) -> Iterator[tuple[str, Plan]]:
+def _plans(study: Study, address: str | Path, settled: Mapping[str, Outcome]) -> Iterator[tuple[str, Plan]]:
     """What to do one after the other: the study or its interim analyses, then what its audits need.
 
     Each is planned when what comes before it is done. What loads tables is imported late: the workers of a plain study
     should not wait for it.
     """
-    place = Store(store)
+    store = Store(address)
     if study.until_decided:
         from uproar.study.adaptive import interim_studies
 
-        for name, part in interim_studies(study, store):
-            yield name, plan(part, place, settled)
+        for name, interim_study in interim_studies(study, address):
+            yield name, plan(interim_study, store, settled)
     else:
-        yield study.name, plan(study, place, settled)
+        yield study.name, plan(study, store, settled)
     if study.audits:
         from uproar.study.audit import audit_requests, needed_studies
 
-        for name, part in needed_studies(audit_requests(study)).items():
-            yield f"{AUDIT}{name}", plan(part, place, settled)
+        for name, audit_study in needed_studies(audit_requests(study)).items():
+            yield f"{AUDIT}{name}", plan(audit_study, store, settled)
 
 
 @contextmanager

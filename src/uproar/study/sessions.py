@@ -44,8 +44,8 @@ def run(
     something ends; without it, a notebook shows the progress below its cell.
     """
     study = study_of(study).with_changes(device=device)
-    place = str(store if store is not None else Path("runs") / study.name / "store")
-    return run_to_end(study, place, jobs, listen or notebook_listener(), ray, budget, slurm).results
+    address = str(store if store is not None else Path("runs") / study.name / "store")
+    return run_to_end(study, address, jobs, listen or notebook_listener(), ray, budget, slurm).results
 
 
 def audit(
@@ -157,19 +157,19 @@ def open(  # noqa: A001
     or a `Study`) together with the `store` that has its results. `store` and `weights` also say where these are now if
     they have moved. A folder whose study names Python files is refused unless you `trust` them: reading it runs them.
     """
-    place = None if store is None else str(store)
+    address = None if store is None else str(store)
     if isinstance(source, Study | Mapping):
-        return open_store(study_of(source), place)
+        return open_store(study_of(source), address)
     folder = user_path(source)
     if folder.is_file() or folder.suffix == ".toml":
-        return open_store(study_of(folder), place)
+        return open_store(study_of(folder), address)
     if holds_scores(folder):
         from uproar.report import read_scores
 
         return read_scores(folder)
     if not (folder / RECORD).is_file() and (folder / MARKER).is_file():
         return _open_around(folder, weights, trust)
-    return open_folder(folder, None if weights is None else str(weights), place, trust)
+    return open_folder(folder, None if weights is None else str(weights), address, trust)
 
 
 def open_folder(folder: Path, weights: str | None = None, store: str | None = None, trust: bool = False) -> Run:

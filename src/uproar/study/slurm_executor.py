@@ -69,28 +69,28 @@ class SlurmSettings:
     """`slurm`, or `local` and `debug` to try it on this machine."""
 
 
-def read_settings(given: SlurmRequest, resources: Resources) -> SlurmSettings:
+def read_settings(request: SlurmRequest, resources: Resources) -> SlurmSettings:
     """The settings that a text or a mapping asks for; `cpus` and `gpus` are those of the study unless given.
 
     >>> read_settings("partition=gpu,time=90m,memory=16GB", Resources()).time
     5400.0
     """
-    pairs = _pairs(given) if isinstance(given, str) else {name: str(value) for name, value in given.items()}
+    pairs = _pairs(request) if isinstance(request, str) else {name: str(value) for name, value in request.items()}
     known = [field.name for field in fields(SlurmSettings)]
     for name in pairs:
         if name not in known:
             raise BadInput(f"--slurm has no {name!r}; it takes {', '.join(known)}.{did_you_mean(name, known, 1)}")
-    asked = {"cpus": f"{resources.cpus:g}", "gpus": f"{resources.gpus:g}", **pairs}
-    return SlurmSettings(**{name: _value(name, value) for name, value in asked.items()})
+    values = {"cpus": f"{resources.cpus:g}", "gpus": f"{resources.gpus:g}", **pairs}
+    return SlurmSettings(**{name: _value(name, value) for name, value in values.items()})
 
 
 def _pairs(text: str) -> dict[str, str]:
     """`KEY=VALUE` by key; `exclude` may come several times, `auto` alone is nothing."""
     pairs: dict[str, str] = {}
-    for part in re.split(r",(?![^\[]*\])", text.strip()) if text.strip() != "auto" else ():
-        name, equals, value = (word.strip() for word in part.partition("="))
+    for pair in re.split(r",(?![^\[]*\])", text.strip()) if text.strip() != "auto" else ():
+        name, equals, value = (word.strip() for word in pair.partition("="))
         if not equals or not value:
-            raise BadInput(f"--slurm takes auto or KEY=VALUE,… such as partition=gpu,time=4h; not {part!r}.")
+            raise BadInput(f"--slurm takes auto or KEY=VALUE,… such as partition=gpu,time=4h; not {pair!r}.")
         if name in pairs and name != "exclude":
             raise BadInput(f"--slurm has {name} twice: {pairs[name]} and {value}.")
         pairs[name] = f"{pairs[name]},{value}" if name in pairs else value
@@ -126,7 +126,7 @@ def _seconds(value: str) -> float:
     if short := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value):
         return float(short[1]) * _TIMES[short[2]]
     clock = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", value)
-    days, hours, minutes, rest = (int(part or 0) for part in clock.groups()) if clock else (0, 0, 0, 0)
+    days, hours, minutes, rest = (int(number or 0) for number in clock.groups()) if clock else (0, 0, 0, 0)
     return days * 86400.0 + hours * 3600 + minutes * 60 + rest
 
 
@@ -205,10 +205,10 @@ def _serve(task: Task, served: Served) -> None:
 
         torch.set_num_threads(1)
     began = time.monotonic()
-    for place, (job, data) in enumerate(zip(task.jobs, task.data, strict=True)):
+    for position, (job, data) in enumerate(zip(task.jobs, task.data, strict=True)):
         if not _goes_on(task, setup, served.reports, time.monotonic() - began):
             return
-        said = {"host": served.host, "job": place}
+        said = {"host": served.host, "job": position}
         write_file(task.status, json.dumps(said).encode())
         prepare(setup, job, data, served.host)
         served.reports.append(run_apart(job, setup.root, setup.plugins, setup.limit))
@@ -257,14 +257,14 @@ class _Handed:
     submitted: Any
     host: str = ""
     """Where it runs; empty as long as it waits."""
-    place: int = 0
+    position: int = 0
     """Which of its jobs it does."""
 
     def poll(self) -> None:
         """Read what the task says of itself."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads(self.task.status.read_bytes())
-            self.place = min(int(said["job"]), len(self.entries) - 1)
+            self.position = min(int(said["job"]), len(self.entries) - 1)
             if not self.host:
                 self.host = str(said["host"])
                 for _, future in self.entries:
@@ -297,7 +297,7 @@ class Submitit(Executor):
         self.deaths: dict[str, int] = {}
         self.spent: dict[str, list[float]] = {}
         self.notices: list[str] = []
-        self.count, self.asked = 0, time.monotonic()
+        self.count, self.last_query = 0, time.monotonic()
         try:
             self.folder.mkdir(parents=True, mode=0o700)  # for this user's eyes
             self.token.write()
@@ -349,8 +349,8 @@ class Submitit(Executor):
 
     def _look(self) -> None:
         """Take what has ended, see what runs, hand out what waits."""
-        ask = time.monotonic() - self.asked > ASK  # tasks are found by their results, but one that died has none
-        self.asked = time.monotonic() if ask else self.asked
+        ask = time.monotonic() - self.last_query > ASK  # tasks are found by their results, but one that died has none
+        self.last_query = time.monotonic() if ask else self.last_query
         for handed in [*self.handed]:
             if handed.submitted.done(ask):
                 self._take(handed)
@@ -359,7 +359,7 @@ class Submitit(Executor):
             if not handed.host and all(future.cancelled() for _, future in handed.entries):
                 self.handed.remove(handed)
                 handed.cancel()
-        self.under_way = {handed.task.jobs[handed.place]: handed.host for handed in self.handed if handed.host}
+        self.under_way = {handed.task.jobs[handed.position]: handed.host for handed in self.handed if handed.host}
         self._hand_out()
 
     def _hand_out(self) -> None:
@@ -396,8 +396,8 @@ class Submitit(Executor):
     def _task(self, jobs: Sequence[Job]) -> Task:
         self.count += 1
         data = tuple(fingerprint_of(job) for job in jobs)
-        own = self.settings.cluster != "debug"
-        return Task(str(self.folder), self.count, tuple(jobs), data, self.settings.time, own)
+        own_process = self.settings.cluster != "debug"
+        return Task(str(self.folder), self.count, tuple(jobs), data, self.settings.time, own_process)
 
     def _take(self, handed: _Handed) -> None:
         """What an ended task reports; what it has not done is given to another."""
@@ -409,7 +409,7 @@ class Submitit(Executor):
             state, on = str(handed.submitted.state).lower(), f" on {handed.host}" if handed.host else ""
             how = f"{state}, " if state not in ("unknown", "finished") else ""
             what = f"its task died{on}: {how}see {handed.submitted.paths.stderr}"
-            self._give_again(handed.entries, handed.place, what)
+            self._give_again(handed.entries, handed.position, what)
             return
         finally:
             handed.forget()
@@ -434,9 +434,9 @@ class Submitit(Executor):
         with self.changed:
             self.waiting += entries
 
-    def _give_again(self, entries: list[Entry], place: int, what: str) -> None:
-        """Give the jobs of a task out again; the one at `place` ended it, and fails when that happens too often."""
-        job, future = entries[place]
+    def _give_again(self, entries: list[Entry], position: int, what: str) -> None:
+        """Give the jobs of a task out again; the one at `position` ended it, and fails when that happens too often."""
+        job, future = entries[position]
         times = self.deaths[job.id] = self.deaths.get(job.id, 0) + 1
         if times < ATTEMPTS:
             self.notices.append(f"{job}: {what}; done again.")
@@ -458,7 +458,7 @@ def _executor(settings: SlurmSettings, folder: Path) -> Any:
             "(--slurm cluster=local tries it without SLURM)."
         )
     executor = submitit.AutoExecutor(folder=folder, cluster=settings.cluster)
-    asked = {name: getattr(settings, name) for name in ("partition", "account", "qos", "constraint", "exclude")}
+    options = {name: getattr(settings, name) for name in ("partition", "account", "qos", "constraint", "exclude")}
     executor.update_parameters(
         name="uproar",
         timeout_min=math.ceil(settings.time / 60),
@@ -467,7 +467,7 @@ def _executor(settings: SlurmSettings, folder: Path) -> Any:
         gpus_per_node=settings.gpus or None,
         slurm_setup=["export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"],
         slurm_array_parallelism=settings.workers,
-        **{f"slurm_{name}": value for name, value in asked.items() if value},
+        **{f"slurm_{name}": value for name, value in options.items() if value},
     )
     return executor
 
