@@ -93,21 +93,21 @@ class LocalFolder:
 
         Without `flush`, the machine may keep it in memory for a while: where it is cut off then, the content is lost.
         """
-        place, apart = self.full(name), self.full(f"{UNFINISHED}/{name.replace('/', '-')}")
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        path, apart = self.full(name), self.full(f"{UNFINISHED}/{name.replace('/', '-')}")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         os.makedirs(os.path.dirname(apart), exist_ok=True)
         try:
-            write_file(place, content, apart, flush)
+            write_file(path, content, apart, flush)
         except IsADirectoryError:
             self.set_aside(name, f"{os.path.splitext(name)[0]}.damaged")
-            write_file(place, content, apart, flush)
+            write_file(path, content, apart, flush)
 
     def set_aside(self, name: str, other: str) -> None:
         """Rename a damaged file, to `other` or, where something has that name, to one like it."""
         start, suffix = os.path.splitext(self.full(other))
-        places = itertools.chain([self.full(other)], (f"{start}-{number}{suffix}" for number in itertools.count(2)))
+        paths = itertools.chain([self.full(other)], (f"{start}-{number}{suffix}" for number in itertools.count(2)))
         with contextlib.suppress(OSError):
-            os.replace(self.full(name), next(place for place in places if not os.path.lexists(place)))
+            os.replace(self.full(name), next(path for path in paths if not os.path.lexists(path)))
 
     def remove(self, name: str) -> None:
         """Delete a file, or a folder in the place of one."""

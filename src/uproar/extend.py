@@ -104,8 +104,8 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
     """What a file declares once it is loaded, by kind; a file that declares nothing is refused."""
     module = load_file(path)
     register_file(module)
-    own = module.__name__
-    declared = {registry.kind: [entry.name for entry in registry.redeclare(own)] for registry in _registries()}
+    name = module.__name__
+    declared = {registry.kind: [entry.name for entry in registry.redeclare(name)] for registry in _registries()}
     if not any(declared.values()):
         raise BadInput(
             f"{Path(path).name} declares nothing: write a function (model, x, target) that returns one map per image, "

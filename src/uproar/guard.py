@@ -38,24 +38,24 @@ def is_builtin(function: object) -> bool:
 def guarded_call(
     owner: str,
     function: Callable[..., Any],
-    given: Sequence[Any],
+    inputs: Sequence[Any],
     options: Mapping[str, Any] | None = None,
     model: nn.Module | None = None,
 ) -> Any:
-    """`function(*given, **options)`; code of the user gets copies, and its answer is a copy without a graph.
+    """`function(*inputs, **options)`; code of the user gets copies, and its answer is a copy without a graph.
 
     It runs with gradients and a fixed start of the global random generators. `owner` says whose code it is, e.g. "the
     estimator mine"; `model` is the network that it can reach: a change of it is undone and raised as SideEffect.
     """
     options = options or {}
     if is_builtin(function):
-        return function(*given, **options)
+        return function(*inputs, **options)
     state = None if model is None else ModelState(model)
     changed: list[str] = []
     modules = len(sys.modules)
     try:
         with torch.inference_mode(False), torch.enable_grad(), seeded_generators(_seed.get()):
-            answer = function(*map(private_copy, given), **private_copy(options))
+            answer = function(*map(private_copy, inputs), **private_copy(options))
     finally:
         if state is not None:
             changed = state.restore()
@@ -149,7 +149,7 @@ def _(thing: Draws) -> Any:
 
 @private_copy.register
 def _(thing: MethodType) -> Any:
-    return lambda *given, **named: private_copy(thing(*given, **named))
+    return lambda *inputs, **named: private_copy(thing(*inputs, **named))
 
 
 def _stand_in(original: Any) -> Any:

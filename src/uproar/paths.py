@@ -19,13 +19,13 @@ LONGEST_PATH = 4095
 """Bytes of a whole path: what Linux takes."""
 
 
-def user_path(given: str | Path) -> Path:
+def user_path(name: str | Path) -> Path:
     """The path a user means: `~` is their home, and what no file system takes is refused in one sentence.
 
     >>> user_path("runs/digits").as_posix()
     'runs/digits'
     """
-    text = os.fspath(given)
+    text = os.fspath(name)
     if not text:
         raise BadInput("A path is empty: name a file or a folder.")
     if "\0" in text:
@@ -37,7 +37,7 @@ def user_path(given: str | Path) -> Path:
         raise BadInput(f"No user has the home folder that {text} names.") from None
     except UnicodeEncodeError:
         raise BadInput(f"A path has characters that no file name can have: {text!r}.") from None
-    longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
+    longest = max((len(os.fsencode(component)) for component in path.parts), default=0)
     if longest > LONGEST_NAME or size > LONGEST_PATH:
         raise BadInput(
             f"A file's name has at most {LONGEST_NAME} bytes and a path at most {LONGEST_PATH}: {text!r} is too long."

@@ -52,10 +52,10 @@ class LoadedFile:
     @functools.cached_property
     def identity(self) -> str:
         """A hash of all of them; of a file alone, that of its text."""
-        own, *others = self.hashes.items()
+        main, *others = self.hashes.items()
         if not others:
-            return own[1][:16]
-        parts = [own[1], *sorted(f"{path.name} {content}" for path, content in others)]
+            return main[1][:16]
+        parts = [main[1], *sorted(f"{path.name} {content}" for path, content in others)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     @property
@@ -138,10 +138,10 @@ def _hashes(module: ModuleType, local: Sequence[ModuleType]) -> dict[Path, str]:
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             raise BadInput(f'{origin.name}: {DEPENDS_ON} is a list of names of files, such as ["weights.pt"].')
         for name in names:
-            place = (origin.parent / user_path(name)).resolve()
-            if not place.exists():
-                raise BadInput(f"{origin.name} says that it depends on {name}, but there is no file {place}.")
-            paths += [path for path in place.rglob("*") if path.is_file()] if place.is_dir() else [place]
+            dependency = (origin.parent / user_path(name)).resolve()
+            if not dependency.exists():
+                raise BadInput(f"{origin.name} says that it depends on {name}, but there is no file {dependency}.")
+            paths += [path for path in dependency.rglob("*") if path.is_file()] if dependency.is_dir() else [dependency]
     return {path: _content_hash(path) for path in [file, *sorted({*paths} - {file})]}
 
 
@@ -192,10 +192,10 @@ def check_local_imports(function: Callable[..., Any]) -> None:
         return
     file = next(iter(known.hashes))
     for module in [*sys.modules.values()]:
-        place = getattr(module, "__file__", None)
-        if place and _is_local(module, file.parent) and Path(place).resolve() not in known.hashes:
+        source = getattr(module, "__file__", None)
+        if source and _is_local(module, file.parent) and Path(source).resolve() not in known.hashes:
             raise BadInput(
-                f"{file.name} imports {Path(place).name} inside a function, so that a change of it would not be "
+                f"{file.name} imports {Path(source).name} inside a function, so that a change of it would not be "
                 f"noticed: import it at the top of the file, or name it in {DEPENDS_ON}."
             )
 
@@ -280,28 +280,28 @@ def install_bundle(path: str, content: Bundle) -> None:
     import fcntl  # only where clusters are
 
     _remove_left_bundles()
-    place = Path(tempfile.mkdtemp(prefix=_BUNDLE)).resolve()  # for this user's eyes only
-    fcntl.flock(os.open(place, os.O_RDONLY), fcntl.LOCK_EX)  # until this process ends, however it does
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_BUNDLE)).resolve()  # for this user's eyes only
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)  # until this process ends, however it does
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name, held in content.files.items():
-        copy = place / name
+        copy = folder / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(held)
-    installed[path] = str(place / content.main)
+    installed[path] = str(folder / content.main)
 
 
 def _remove_left_bundles() -> None:
     """Remove what processes left that were killed: nobody holds its lock."""
     import fcntl
 
-    for place in Path(tempfile.gettempdir()).glob(f"{_BUNDLE}*"):
+    for folder in Path(tempfile.gettempdir()).glob(f"{_BUNDLE}*"):
         with contextlib.suppress(OSError):
-            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW)
+            handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 state = os.fstat(handle)
                 if state.st_uid == os.getuid() and time.time() - state.st_mtime > 60:  # a new one has no lock yet
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(place)
+                    shutil.rmtree(folder)
             finally:
                 os.close(handle)
 

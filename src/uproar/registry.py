@@ -69,15 +69,15 @@ class Entry:
         """What checks the values of options, each made when it is first needed."""
         return {}
 
-    def bind(self, **given: Any) -> dict[str, Any]:
+    def bind(self, **arguments: Any) -> dict[str, Any]:
         """All options with their values; unknown names and impossible values are refused here."""
-        for name in given:
+        for name in arguments:
             if name not in self.options:
                 allowed = ", ".join(self.options) or "no options"
                 raise BadOption(f"{self.name} takes no option {name!r}; it takes {allowed}.")
         values = {}
         for name, parameter in self.options.items():
-            if name not in given:
+            if name not in arguments:
                 if parameter.default is parameter.empty:
                     raise BadOption(f"{self.name} needs the option {name!r}.")
                 values[name] = parameter.default
@@ -86,10 +86,10 @@ class Entry:
                 hint = option_types(self.function).get(name, Any)
                 self._readers[name] = pydantic.TypeAdapter(hint).validate_python
             try:
-                values[name] = self._readers[name](given[name])
+                values[name] = self._readers[name](arguments[name])
             except pydantic.ValidationError as error:
                 reason = plainly(error.errors()[0]["msg"])
-                raise BadOption(f"{self.name}: {name} {reason}, not {given[name]!r}.") from None
+                raise BadOption(f"{self.name}: {name} {reason}, not {arguments[name]!r}.") from None
         return values
 
     def complete(self, call: Call) -> Call:
@@ -114,13 +114,13 @@ def options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Callable
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(function)
-        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
 
         @functools.wraps(function)
-        def with_options(*inputs: Any, **given: Any) -> Any:
-            return function(*inputs, **{**values, **given})
+        def with_options(*inputs: Any, **arguments: Any) -> Any:
+            return function(*inputs, **{**values, **arguments})
 
-        with_options.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        with_options.__signature__ = signature.replace(parameters=[*parameters, *options])  # type: ignore[attr-defined]
         with_options.options_of = other  # type: ignore[attr-defined]
         return with_options
 
@@ -196,7 +196,7 @@ class Registry:
 
         def keep(function: Callable) -> Callable:
             entry = Entry(self.kind, name or function.__name__, function)
-            if takes and (others := [given for given in entry.inputs if given not in takes]):
+            if takes and (others := [parameter for parameter in entry.inputs if parameter not in takes]):
                 role = str(facts.get("role", self.kind))
                 raise BadInput(
                     f"{entry.name}: {'an' if role[0] in 'ae' else 'a'} {role} takes {', '.join(takes)} and options "
@@ -269,7 +269,7 @@ def _matching(pattern: str) -> list[str]:
     if not star:
         return [pattern]
     inside = pkgutil.iter_modules(import_module(package).__path__)
-    candidates = [f"{package}.{one.name}{rest}" for one in inside if one.ispkg or not rest]
+    candidates = [f"{package}.{info.name}{rest}" for info in inside if info.ispkg or not rest]
     return [module for module in candidates if find_spec(module) is not None]
 
 

@@ -78,8 +78,8 @@ class Draws:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, part: slice | Sequence[int]) -> Draws:
-        rows = self.rows[part] if isinstance(part, slice) else tuple(self.rows[i] for i in part)
+    def __getitem__(self, index: slice | Sequence[int]) -> Draws:
+        rows = self.rows[index] if isinstance(index, slice) else tuple(self.rows[i] for i in index)
         return Draws(self.seed, rows, self.split)
 
     def copies(self, numbers: Iterable[int]) -> Draws:

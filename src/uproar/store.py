@@ -457,8 +457,8 @@ def set_aside(store: Store, inventory: Inventory) -> None:
 
 def copy_results(sources: Sequence[Store], target: Store, listen: Callable[[int, int], None] = lambda *_: None) -> None:
     """Copy every sound result of some stores into another that lacks it; damaged ones are computed when needed."""
-    there = list_store(target).items
-    items = {item: store for store in reversed(sources) for item in list_store(store).items if item not in there}
+    existing = list_store(target).items
+    items = {item: store for store in reversed(sources) for item in list_store(store).items if item not in existing}
     for done, ((kind, key), store) in enumerate(items.items(), 1):
         for source in (store, *sources):  # another store may have it sound
             with contextlib.suppress(Absent, Damaged):

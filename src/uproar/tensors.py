@@ -104,7 +104,7 @@ def unusual_pixels(x: Tensor) -> list[str]:
 
 def undefined_maps(maps: Mapping[str, Tensor]) -> list[str]:
     """A sentence on each method some of whose maps cannot be ranked: a picture or a mean does not show it."""
-    bad = {name: ~torch.isfinite(own).flatten(1).all(1) for name, own in maps.items()}
+    bad = {name: ~torch.isfinite(method_maps).flatten(1).all(1) for name, method_maps in maps.items()}
     return [
         f"{name} has NaN or infinite values in {int(rows.sum())} of {len(rows)} maps."
         for name, rows in bad.items()
@@ -124,20 +124,20 @@ def check_batch_size(rows: int | None) -> None:
         raise BadInput(f"batch_size must be at least 1, not {rows}.")
 
 
-def _whole_numbers(given: Any, what: str) -> Tensor:
+def _whole_numbers(values: Any, what: str) -> Tensor:
     """A tensor of whole numbers, from whatever holds them; anything else is refused."""
     try:
-        numbers = torch.as_tensor(given)
+        numbers = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
-        raise BadInput(f"{what}, not {given!r}.") from None
+        raise BadInput(f"{what}, not {values!r}.") from None
     if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
         raise BadInput(f"{what}, not {str(numbers.dtype).removeprefix('torch.')}.")
     return numbers
 
 
-def classes_of(given: Any, count: int, what: str) -> Tensor:
+def classes_of(values: Any, count: int, what: str) -> Tensor:
     """One class for each of `count` images, from whatever holds whole numbers."""
-    classes = _whole_numbers(given, f"The {what} are whole numbers, one per image")
+    classes = _whole_numbers(values, f"The {what} are whole numbers, one per image")
     if classes.shape != (count,):
         raise BadShape(f"There are {count} images but {what} of shape {tuple(classes.shape)}.")
     return classes.long()
@@ -152,9 +152,9 @@ def check_training_labels(labels: Tensor, classes: int) -> None:
         )
 
 
-def boxes_of(given: Any, count: int) -> Tensor:
+def boxes_of(values: Any, count: int) -> Tensor:
     """The boxes of `count` images, (n, 4) or (n, m, 4), from whatever holds whole numbers."""
-    boxes = _whole_numbers(given, "boxes= are whole numbers x0, y0, x1, y1 for every image")
+    boxes = _whole_numbers(values, "boxes= are whole numbers x0, y0, x1, y1 for every image")
     if boxes.dim() not in (2, 3) or len(boxes) != count or boxes.shape[-1] != 4:
         raise BadShape(
             f"boxes= are of shape {tuple(boxes.shape)}; for {count} images they must be ({count}, 4), or "
@@ -163,14 +163,14 @@ def boxes_of(given: Any, count: int) -> Tensor:
     return boxes
 
 
-def colour_of(given: Any, x: Tensor, name: str) -> Tensor | None:
+def colour_of(value: Any, x: Tensor, name: str) -> Tensor | None:
     """A colour, (c,), of the images' kind; a single number stands for all channels."""
-    if given is None:
+    if value is None:
         return None
     try:
-        colour = torch.as_tensor(given, dtype=x.dtype).flatten()
+        colour = torch.as_tensor(value, dtype=x.dtype).flatten()
     except (TypeError, ValueError, RuntimeError):
-        raise BadInput(f"{name}= is a colour, one number per channel, not {given!r}.") from None
+        raise BadInput(f"{name}= is a colour, one number per channel, not {value!r}.") from None
     if len(colour) == 1:
         colour = colour.expand(x.shape[1])
     if len(colour) != x.shape[1]:
@@ -203,11 +203,11 @@ def in_batches(function: Callable[..., Result], *columns: Any, size: int) -> Res
         raise BadShape(f"The inputs must have one row per sample each, but have {lengths} rows.")
     if n == 0:
         raise BadInput("There are no samples: give at least one.")
-    parts: list[Any] = [function(*(column[rows] for column in columns)) for rows in spans(n, size)]
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], dict):
-        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}  # type: ignore[return-value]
-    if isinstance(parts[0], tuple):
-        return tuple(torch.cat(column) for column in zip(*parts, strict=True))  # type: ignore[return-value]
-    return torch.cat(parts)  # type: ignore[return-value]
+    results: list[Any] = [function(*(column[rows] for column in columns)) for rows in spans(n, size)]
+    if len(results) == 1:
+        return results[0]
+    if isinstance(results[0], dict):
+        return {name: torch.cat([result[name] for result in results]) for name in results[0]}  # type: ignore[return-value]
+    if isinstance(results[0], tuple):
+        return tuple(torch.cat(column) for column in zip(*results, strict=True))  # type: ignore[return-value]
+    return torch.cat(results)  # type: ignore[return-value]

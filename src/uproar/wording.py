@@ -38,7 +38,7 @@ def setting_text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {setting_text(part)}" for name, part in value.items()) or "none"
+        return ", ".join(f"{name} {setting_text(item)}" for name, item in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(setting_text, value)) or "none"
     return str(value)

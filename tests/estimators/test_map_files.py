@@ -86,8 +86,8 @@ def test_maps_of_any_kind_of_number_and_without_channels(task, file, kind):
 def test_a_limited_task_finds_its_rows_in_a_file_for_the_whole_one(task, arrays, file):
     expression = file(arrays)
     few = task.limited(7)
-    assert few.train.part is not None
-    rows = few.train.part.rows
+    assert few.train.subset is not None
+    rows = few.train.subset.rows
     assert torch.equal(task.train.read(rows), few.train.read(slice(None)))
     maps = maps_of(expression, few.train, list(range(7)))
     np.testing.assert_allclose(maps.numpy(), arrays["train"][rows].sum(1), rtol=0, atol=1e-6)

@@ -78,13 +78,13 @@ def check_estimator(name: str, model: str) -> list[dict[str, object]]:
     with watched(f"checking {name} on {model}") as watch:
         checks, seconds = try_contract(name, model, watch.counting("clauses", name))
     words = {True: styled(("yes", "green")), False: styled(("no", "bold red"))}
-    rows = [(each.clause, words[each.holds] if each.asked else "–", each.message) for each in checks]
+    rows = [(each.clause, words[each.holds] if each.tested else "–", each.message) for each in checks]
     print_table(f"{name} on {model}, {seconds * 1e3:.1f} ms per image", ("clause", "holds", "seen"), rows)
     failed = sum(not each.holds for each in checks)
     verdict = f"breaks {counted(failed, 'clause')}" if failed else "satisfies the contract"
     output.say(f"{name} {verdict}.")
     return [
-        {"estimator": name, "clause": each.clause, "asked": each.asked, "holds": each.holds, "seen": each.message}
+        {"estimator": name, "clause": each.clause, "asked": each.tested, "holds": each.holds, "seen": each.message}
         for each in checks
     ]
 

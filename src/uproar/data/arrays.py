@@ -96,13 +96,13 @@ class Rows:
     def read(self, name: str, rows: Sequence[int]) -> Tensor:
         """Some rows of an array."""
         if name in self._held:
-            part = self._held[name][list(rows)]
-            wide = part.dtype.itemsize
-            if part.dtype.kind == "f":
-                return torch.from_numpy(part.astype(np.float32 if wide <= 4 else np.float64))
-            return torch.from_numpy(part.astype(np.int16 if wide == 1 else np.int64))
+            values = self._held[name][list(rows)]
+            wide = values.dtype.itemsize
+            if values.dtype.kind == "f":
+                return torch.from_numpy(values.astype(np.float32 if wide <= 4 else np.float64))
+            return torch.from_numpy(values.astype(np.int16 if wide == 1 else np.int64))
         parts = []
-        for _, run in itertools.groupby(enumerate(rows), key=lambda place: place[1] - place[0]):
+        for _, run in itertools.groupby(enumerate(rows), key=lambda pair: pair[1] - pair[0]):
             stretch = [row for _, row in run]  # consecutive rows are read at once
             parts.append(_widened(self._slices[name][stretch[0] : stretch[-1] + 1]))
         return torch.cat(parts)

@@ -41,7 +41,7 @@ class Derived(Source):
         return self._make(rows)
 
     def digest(self) -> str:
-        return digest_of(*(part.digest() if isinstance(part, Source) else part for part in self._parts))
+        return digest_of(*(item.digest() if isinstance(item, Source) else item for item in self._parts))
 
 
 @tasks.declare("semi-natural", images="those of another task", truth="the watermark, as boxes")
@@ -141,10 +141,10 @@ def _members(split: Split, cells: int, draws: Draws) -> tuple[Tensor, Tensor]:
     which = draws.uniform("grid images", cells).double()
     places = (draws.uniform("grid cell") * cells).long()
     classes, members = list(by_class), torch.empty(len(split), cells, dtype=torch.long)
-    for row, (place, label) in enumerate(zip(places.tolist(), split.labels.tolist(), strict=True)):
+    for row, (cell, label) in enumerate(zip(places.tolist(), split.labels.tolist(), strict=True)):
         others = [by_class[classes[k]] for k in order[row].tolist() if classes[k] != label]
         chosen = [rows[int(u * len(rows))] for rows, u in zip(others, which[row, : cells - 1], strict=False)]
-        chosen.insert(place, torch.tensor(row))
+        chosen.insert(cell, torch.tensor(row))
         members[row] = torch.stack(chosen)
     return members, places
 
@@ -188,11 +188,11 @@ class Watermark:
         top = 255 if out.dtype == torch.uint8 else 1
         h, w = self.bright.shape[1:]
         for image, label, (row, column) in zip(out, labels[rows].tolist(), corners[rows].tolist(), strict=True):
-            part = image[:, row : row + h, column : column + w]
+            patch = image[:, row : row + h, column : column + w]
             mark = self.bright[label] * top
             if self.strength < 1:
-                mark = self.strength * mark + (1 - self.strength) * part
-            part.copy_(torch.where(self.replaced[label], mark.to(out.dtype), part))
+                mark = self.strength * mark + (1 - self.strength) * patch
+            patch.copy_(torch.where(self.replaced[label], mark.to(out.dtype), patch))
         return out
 
     def on(self, images: Tensor | Source, labels: Tensor, corners: Tensor) -> Tensor | Source:
@@ -222,9 +222,9 @@ def number_mark(classes: int, height: int, width: int) -> Watermark:
         )
     bright = torch.zeros(classes, _HIGH + 2, places * (_WIDE + 1) + 1)
     for label in range(classes):
-        for place, digit in enumerate(str(label).rjust(places)):
+        for position, digit in enumerate(str(label).rjust(places)):
             if digit != " ":
-                left = 1 + place * (_WIDE + 1)
+                left = 1 + position * (_WIDE + 1)
                 rows = [[letter == "#" for letter in row] for row in _DIGITS[int(digit)].split()]
                 bright[label, 1 : 1 + _HIGH, left : left + _WIDE] = torch.tensor(rows)
     bright = bright.repeat_interleave(cell, 1).repeat_interleave(cell, 2)

@@ -87,33 +87,33 @@ def _get_file(remote: RemoteFile, root: Path, folder: Path, listen: Listener) ->
 
 def fetch(remote: RemoteFile, folder: Path, listen: Listener) -> Path:
     """A file from a server, checked; a part that is there already is continued."""
-    file, part = folder / remote.name, folder / f"{remote.name}.part"
+    file, partial = folder / remote.name, folder / f"{remote.name}.part"
     if file.is_file():
         with file.open("rb") as content:
             if md5_of(content) == remote.md5:
                 return file
         raise BadInput(f"{file} is there already, but its checksum is not that of {remote.url}; move it away first.")
-    for _ in range(2 if part.exists() else 1):  # a part may be of another version of the file: once more from its start
-        _receive(remote, part, listen)
-        with part.open("rb") as content:
+    for _ in range(2 if partial.exists() else 1):  # it may be of another version of the file
+        _receive(remote, partial, listen)
+        with partial.open("rb") as content:
             checksum = md5_of(content)
         if checksum == remote.md5:
-            os.replace(part, file)
+            os.replace(partial, file)
             return file
-        part.unlink()
+        partial.unlink()
     raise BadInput(
         f"The checksum of {remote.url} differs: it is {checksum}, not {remote.md5}. The download was damaged, or "
         "the file has changed; nothing was kept."
     )
 
 
-def _receive(remote: RemoteFile, part: Path, listen: Listener) -> None:
-    """Append to `part` until the file is complete, asking again where a connection breaks off."""
+def _receive(remote: RemoteFile, partial: Path, listen: Listener) -> None:
+    """Append to `partial` until the file is complete, asking again where a connection breaks off."""
     failures, best = 0, 0
     while True:
-        before = part.stat().st_size if part.exists() else 0
+        before = partial.stat().st_size if partial.exists() else 0
         try:
-            if _append(remote, part, before, listen):
+            if _append(remote, partial, before, listen):
                 return
             reason = "the connection ended early"
         except urllib.error.HTTPError as error:
@@ -125,7 +125,7 @@ def _receive(remote: RemoteFile, part: Path, listen: Listener) -> None:
         except _GONE as error:
             cause = getattr(error, "reason", error)
             reason = getattr(cause, "strerror", None) or str(cause) or type(error).__name__
-        after = part.stat().st_size if part.exists() else 0
+        after = partial.stat().st_size if partial.exists() else 0
         failures, best = (0 if after > best else failures + 1), max(best, after)
         if failures >= ATTEMPTS:
             kept = f" {after} bytes are kept; the same command goes on from there." if after else ""
@@ -136,14 +136,14 @@ def _receive(remote: RemoteFile, part: Path, listen: Listener) -> None:
         time.sleep(PAUSE * failures)
 
 
-def _append(remote: RemoteFile, part: Path, start: int, listen: Listener) -> bool:
+def _append(remote: RemoteFile, partial: Path, start: int, listen: Listener) -> bool:
     """Ask for the rest of a file and write what comes; whether that was all."""
     with _asked(remote.url, start) as answer:
         if answer.status != 206:  # the server sends the whole file
             start = 0
         left = answer.headers.get("Content-Length")
         total, done = start + int(left) if left else 0, start
-        with part.open("ab" if start else "wb") as file:
+        with partial.open("ab" if start else "wb") as file:
             listen(remote.name, done, total)
             while chunk := answer.read(_CHUNK):
                 done += file.write(chunk)
@@ -158,17 +158,17 @@ def _asked(url: str, start: int = 0) -> Any:
 
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack an archive into a folder: beside it first, then moved, so that a set is there whole or not at all."""
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as place:
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as unpacked:
         try:
             if archive.suffix == ".zip":
                 with zipfile.ZipFile(archive) as held:
-                    held.extractall(place)
+                    held.extractall(unpacked)
             else:
                 with tarfile.open(archive) as pack:
-                    pack.extractall(place, filter="data")
+                    pack.extractall(unpacked, filter="data")
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
             raise BadInput(f"{archive} cannot be unpacked: {error}.") from None
-        for item in sorted(Path(place).iterdir()):
+        for item in sorted(Path(unpacked).iterdir()):
             target = folder / item.name
             if target.is_dir():
                 raise BadInput(f"{target} is there already, but is not whole; move it away first.")

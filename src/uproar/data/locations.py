@@ -23,7 +23,7 @@ VARIABLE = "UPROAR_DATA"
 
 def roots() -> list[Path]:
     """The folders that hold data sets: those of UPROAR_DATA, ./data, and the user's own, in this order."""
-    named = [user_path(part) for part in environment_roots()]
+    named = [user_path(name) for name in environment_roots()]
     return [*named, Path("data"), platform_cache() / "data"]
 
 
@@ -39,16 +39,16 @@ def platform_cache() -> Path:
 
 def download_root() -> Path:
     """Where downloads go: the first folder of UPROAR_DATA, or the user's own."""
-    return next((user_path(part) for part in environment_roots()), platform_cache() / "data")
+    return next((user_path(name) for name in environment_roots()), platform_cache() / "data")
 
 
 def use_root(folder: str | Path) -> None:
     """Look in `folder` first, in this process and in those it starts."""
-    place = user_path(folder).resolve()
-    if place.exists() and not place.is_dir():
+    chosen = user_path(folder).resolve()
+    if chosen.exists() and not chosen.is_dir():
         raise BadInput(f"--data-root must be a folder; {folder} is a file.")
-    others = [part for part in environment_roots() if part != str(place)]
-    os.environ[VARIABLE] = os.pathsep.join([str(place), *others])
+    others = [name for name in environment_roots() if name != str(chosen)]
+    os.environ[VARIABLE] = os.pathsep.join([str(chosen), *others])
 
 
 def add_roots(folders: Sequence[str]) -> None:
@@ -60,15 +60,15 @@ def add_roots(folders: Sequence[str]) -> None:
 
 def environment_roots() -> list[str]:
     """The folders that the environment names."""
-    return [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()]
+    return [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name.strip()]
 
 
 def find(known: PublicDataset, root: str | None = None) -> Path | None:
     """The folder of a set: below `root`, or below the first of the usual places that has it."""
-    for place in [user_path(root)] if root else roots():
-        folders = [place / folder for folder in known.folders]
-        folders += [place / known.name / folder for folder in ("", *known.folders)]
-        folders += [place] if root is not None or not known.common else []
+    for parent in [user_path(root)] if root else roots():
+        folders = [parent / folder for folder in known.folders]
+        folders += [parent / known.name / folder for folder in ("", *known.folders)]
+        folders += [parent] if root is not None or not known.common else []
         for folder in folders:
             if any((folder / mark).exists() for mark in known.marks):
                 return folder
@@ -81,7 +81,7 @@ def locate(name: str, root: str | None = None) -> Path:
     folder = find(known, root)
     if folder is not None:
         return folder
-    looked = ", ".join(str(place) for place in ([Path(root)] if root else roots()))
+    looked = ", ".join(str(parent) for parent in ([Path(root)] if root else roots()))
     sentence = f"The data set {known.name} was not found: no {' or '.join(known.folders[:3])} in {looked}."
     if not known.files:
         raise BadInput(f"{sentence} {known.how} Then give the folder above with --data-root or {VARIABLE}.")

@@ -116,9 +116,9 @@ def photo_task(
 def list_pictures(folder: Path) -> list[str]:
     """The picture files below a folder by name, hidden ones aside."""
     names = []
-    for place, folders, files in os.walk(folder):
+    for root, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        below = os.path.relpath(place, folder).replace(os.sep, "/")
+        below = os.path.relpath(root, folder).replace(os.sep, "/")
         for name in sorted(files):
             if name.lower().endswith(ENDINGS) and not name.startswith("."):
                 names.append(name if below == "." else f"{below}/{name}")
@@ -193,7 +193,7 @@ _XML = ("bbox/val", "Annotations/CLS-LOC/val", "ILSVRC/Annotations/CLS-LOC/val",
 _SOLUTION = ("LOC_val_solution.csv", "ILSVRC/LOC_val_solution.csv")
 _WORDS = ("LOC_synset_mapping.txt", "ILSVRC/LOC_synset_mapping.txt")
 _KIT = tuple(
-    f"{place}data/ILSVRC2012_validation_ground_truth.txt" for place in ("ILSVRC2012_devkit_t12/", "devkit/", "")
+    f"{prefix}data/ILSVRC2012_validation_ground_truth.txt" for prefix in ("ILSVRC2012_devkit_t12/", "devkit/", "")
 )
 
 
@@ -226,28 +226,28 @@ def imagenet(**options: Any) -> Task:
             return FileBoxes(tuple(box for wnid, box in objects if wnid == class_of[name]), size)
 
         second.boxed = boxed
-    place = _first(folder, _WORDS)
-    names = class_titles(wnids, {} if place is None else dict(read_columns(place, 2)))
+    titles = _first(folder, _WORDS)
+    names = class_titles(wnids, {} if titles is None else dict(read_columns(titles, 2)))
     return photo_task("imagenet", (first, second), names, **options)
 
 
-def _first(folder: Path, places: tuple[str, ...]) -> Path | None:
-    return next((folder / place for place in places if (folder / place).exists()), None)
+def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
+    return next((folder / name for name in names if (folder / name).exists()), None)
 
 
 def _add_validation(listing: FileList, val: str, labels: dict[str, int]) -> None:
     """The validation photos: in class folders, or side by side with their labels elsewhere."""
-    place = listing.folder / val
-    if not place.is_dir():
-        raise BadInput(f"There is no folder {place} with the validation photos.")
-    folders = class_folders(place)
+    folder = listing.folder / val
+    if not folder.is_dir():
+        raise BadInput(f"There is no folder {folder} with the validation photos.")
+    folders = class_folders(folder)
     for wnid in folders:
-        listing.add_folder(f"{val}/{wnid}", number_of(wnid, labels, str(place)))
+        listing.add_folder(f"{val}/{wnid}", number_of(wnid, labels, str(folder)))
     if not folders:
         classes = _validation_labels(listing.folder)
-        for name in list_pictures(place):
+        for name in list_pictures(folder):
             wnid = classes.get(name.partition(".")[0], "")
-            listing.add(f"{val}/{name}", number_of(wnid, labels, str(place / name)))
+            listing.add(f"{val}/{name}", number_of(wnid, labels, str(folder / name)))
 
 
 def _validation_labels(folder: Path) -> dict[str, str]:
@@ -338,8 +338,8 @@ def birdsnap(**options: Any) -> Task:
     rows = read_table(folder / "images.txt", ("path", "species_id", "bb_x1", "bb_y1", "bb_x2", "bb_y2"))
     in_test = {row["path"] for row in read_table(folder / "test_images.txt", ("path",))}
     paths = [row["path"] for row in rows]
-    place = next((one for one in PHOTOS if any((folder / one / path).is_file() for path in paths)), None)
-    if place is None:
+    root = next((below for below in PHOTOS if any((folder / below / path).is_file() for path in paths)), None)
+    if root is None:
         raise BadInput(
             f"{folder} has the lists of Birdsnap but none of its photos in {' or '.join(PHOTOS[:2])}; "
             "`uproar data get birdsnap` downloads those that are still on the web."
@@ -348,12 +348,12 @@ def birdsnap(**options: Any) -> Task:
     listings = FileList(folder, boxed=boxed.get), FileList(folder, boxed=boxed.get)
     ids = {number: i for i, number in enumerate(species)}
     for row in rows:
-        name = row["path"] if place == "." else f"{place}/{row['path']}"
+        name = row["path"] if root == "." else f"{root}/{row['path']}"
         listing = listings[row["path"] in in_test]
         listing.add(name, number_of(row["species_id"], ids, f"{folder / 'images.txt'}, {row['path']}"))
         boxed[name] = read_box(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
-    present = [[i for i, name in enumerate(part.names) if (folder / name).is_file()] for part in listings]
-    train, test = (part.take(rows) for part, rows in zip(listings, present, strict=True))
+    present = [[i for i, name in enumerate(files.names) if (folder / name).is_file()] for files in listings]
+    train, test = (files.take(rows) for files, rows in zip(listings, present, strict=True))
     return photo_task("birdsnap", (train, test), list(species.values()), **options)
 
 
@@ -448,15 +448,15 @@ def hf_entry(name: str) -> Entry:
         first = parts[0]
         pictures, labels = _column(first, image, "Image", "image"), _column(first, label, "ClassLabel", "label")
         names = getattr(first.features[labels], "names", None)
-        classes = tuple(map(str, names or sorted({value for part in parts for value in part[labels]})))
+        classes = tuple(map(str, names or sorted({value for rows in parts for value in rows[labels]})))
         width, height = (size, size) if size else first[0][pictures].size
         if width != height:
             raise BadInput(f"The first picture is {width}×{height}; say to what size, e.g. size=224.")
         crop = CentreCrop(width, shorter if size else shorter or width)
         splits = []
-        for split, part in zip(("train", "test"), parts, strict=True):
-            numbers = list(part[labels]) if names else [classes.index(str(value)) for value in part[labels]]
-            splits.append(Split(split, HuggingFacePictures(part, pictures, crop), torch.tensor(numbers)))
+        for split, rows in zip(("train", "test"), parts, strict=True):
+            numbers = list(rows[labels]) if names else [classes.index(str(value)) for value in rows[labels]]
+            splits.append(Split(split, HuggingFacePictures(rows, pictures, crop), torch.tensor(numbers)))
         return subsample(Task(name, splits[0], splits[1], classes), train, test)
 
     read.__doc__ = f"The set {short} of Hugging Face datasets."
@@ -481,10 +481,10 @@ def _hf_splits(name: str, config: str | None, learn: str, judge: str | None) -> 
     return [held[split] for split in wanted.values()]
 
 
-def _column(rows: Any, given: str | None, kind: str, option: str) -> str:
+def _column(rows: Any, choice: str | None, kind: str, option: str) -> str:
     """The column that was given, or the first of its kind."""
     typed = [name for name, value in rows.features.items() if type(value).__name__ == kind]
-    column = given or next(iter(typed), option)
+    column = choice or next(iter(typed), option)
     if column not in rows.features:
         raise BadInput(f"There is no column {column!r} but {', '.join(rows.features)}; say which with {option}=…")
     return column
@@ -505,8 +505,8 @@ class HuggingFacePictures(Source):
 
     def read(self, rows: Tensor) -> Tensor:
         pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
-        for place, row in enumerate(rows.tolist()):
-            pixels[place] = self.crop.picture(*self._content(row))
+        for position, row in enumerate(rows.tolist()):
+            pixels[position] = self.crop.picture(*self._content(row))
         return torch.from_numpy(pixels)
 
     def digest(self) -> str:

@@ -160,13 +160,13 @@ def planted_place(**options: Any) -> Task:
     tight = scene.cell * torch.stack([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
 
     def paint(labels: Tensor, draws: Draws) -> Painted:
-        half, there = scene.size // 2, labels > 0
+        half, present = scene.size // 2, labels > 0
         inside = (draws.uniform("planted place", 2) * (half - GLYPH * scene.cell + 1)).long()
         quarter = (labels - 1).clamp_min(0)
         corners = torch.stack([quarter // 2, quarter % 2], 1) * half + inside
-        bright = scene.placed(scene.enlarged(glyph & there[:, None, None]), corners)
+        bright = scene.placed(scene.enlarged(glyph & present[:, None, None]), corners)
         boxes = corners.flip(1).repeat(1, 2) + tight - torch.tensor([0, 0, 1, 1])
-        return bright, bright, torch.where(there[:, None], boxes, torch.tensor(NOWHERE))
+        return bright, bright, torch.where(present[:, None], boxes, torch.tensor(NOWHERE))
 
     places = ("nowhere", "upper left", "upper right", "lower left", "lower right")
     return scene.task("planted-place", places, paint)

@@ -92,11 +92,11 @@ Shorter = Annotated[int, Field(ge=0)]
 def subsample(task: Task, train: int | None, test: int | None) -> Task:
     """The task with so many training and test images, classes balanced."""
 
-    def part(split: Split, count: int | None) -> Split:
+    def sampled(split: Split, count: int | None) -> Split:
         rows = subsample_rows(task.name, split.name, split.labels, len(task.classes), count)
         return split if count is None else split.take(rows)
 
-    return replace(task, train=part(task.train, train), test=part(task.test, test))
+    return replace(task, train=sampled(task.train, train), test=sampled(task.test, test))
 
 
 def subsample_rows(

@@ -62,8 +62,8 @@ def _idx_task(name: str, root: str | None, classes: tuple[str, ...]) -> Task:
 def read_idx(folder: Path, name: str, axes: int) -> np.ndarray:
     """The bytes of the file `name`, with or without .gz, as an array with so many axes."""
     dotted = name.replace("-idx", ".idx")
-    places = (folder / candidate for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"))
-    file = next((place for place in places if place.is_file()), None)
+    paths = (folder / candidate for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"))
+    file = next((path for path in paths if path.is_file()), None)
     if file is None:
         raise BadInput(f"There is no {name} (or {name}.gz) in {folder}.")
     try:

@@ -232,8 +232,8 @@ class Source(abc.ABC):
 def digest_of(*parts: str | Tensor) -> str:
     """A hash of texts and of the bytes of tensors."""
     total = hashlib.sha256()
-    for part in parts:
-        total.update(part.encode() if isinstance(part, str) else part.contiguous().numpy().tobytes())
+    for item in parts:
+        total.update(item.encode() if isinstance(item, str) else item.contiguous().numpy().tobytes())
     return total.hexdigest()[:40]
 
 
@@ -302,13 +302,13 @@ class Pictures(Source):
         cache, wanted = self._pixels, rows.tolist()
         pixels = np.empty((len(wanted), *self.shape[1:]), np.uint8)
 
-        def fetch(place: int) -> None:
-            row = wanted[place]
+        def fetch(position: int) -> None:
+            row = wanted[position]
             picture = cache.get(row)
             if picture is None:
                 picture = self.crop.picture(Path(self.paths[row]))
                 cache.put(row, picture)
-            pixels[place] = picture
+            pixels[position] = picture
 
         with ThreadPoolExecutor(self.threads) if min(len(wanted), self.threads) > 1 else nullcontext() as pool:
             list((map if pool is None else pool.map)(fetch, range(len(wanted))))

@@ -54,7 +54,7 @@ class Split:
     labels: Tensor
     masks: Tensor | None = None
     boxes: Tensor | None = None
-    part: SplitPart | None = None
+    subset: SplitPart | None = None
     """Where a limit keeps some samples: which of the whole split they are."""
 
     def __post_init__(self) -> None:
@@ -98,8 +98,8 @@ class Split:
 
     def read(self, rows: Rows) -> Images:
         """Some images as floats in [0, 1]."""
-        part = self.images[rows]
-        return part.float() / 255 if part.dtype == torch.uint8 else part
+        images = self.images[rows]
+        return images.float() / 255 if images.dtype == torch.uint8 else images
 
     def truth(self, rows: Rows) -> Tensor | None:
         """The important pixels of some images as (n, h, w) bool, where they are known: masks, else boxes."""
@@ -111,12 +111,12 @@ class Split:
 
     def take(self, rows: Tensor | slice) -> Split:
         """Some of the samples as a split of their own."""
-        part: Callable = lambda column: None if column is None else column[rows]  # noqa: E731
+        taken: Callable = lambda column: None if column is None else column[rows]  # noqa: E731
         if isinstance(self.images, Source):
             images: Tensor | Source = self.images.take(row_numbers(rows, len(self)))
         else:
             images = self.images[rows]
-        return Split(self.name, images, self.labels[rows], part(self.masks), part(self.boxes))
+        return Split(self.name, images, self.labels[rows], taken(self.masks), taken(self.boxes))
 
 
 def box_pixels(boxes: Tensor, height: int, width: int) -> Tensor:
@@ -193,8 +193,8 @@ class Task:
         if bool((counts == 0).any()) and not self.sparse:
             empty = int(counts.argmin())
             other = self.test if split is self.train else self.train
-            there = bool((other.labels == empty).any())
-            but = f", but {other.name} images" if there else ""
+            elsewhere = bool((other.labels == empty).any())
+            but = f", but {other.name} images" if elsewhere else ""
             raise BadInput(f"{self.name}: class {self.classes[empty]!r} has no {split.name} images{but}.")
 
     def _check_columns(self, split: Split) -> None:
@@ -270,12 +270,12 @@ def channel_moments(split: Split) -> tuple[Tensor, Tensor]:
     levels = np.arange(256) / 255
     total = torch.zeros(2, split.shape[0], dtype=torch.float64)
     for rows in spans(len(chosen), split.rows_at_once):
-        part = split.images[chosen[rows]]
-        if part.dtype == torch.uint8:  # counted, which is faster
-            counts = np.stack([np.bincount(colour.reshape(-1).numpy(), minlength=256) for colour in part.unbind(1)])
+        batch = split.images[chosen[rows]]
+        if batch.dtype == torch.uint8:  # counted, which is faster
+            counts = np.stack([np.bincount(colour.reshape(-1).numpy(), minlength=256) for colour in batch.unbind(1)])
             total += torch.from_numpy(np.stack([counts @ levels, counts @ levels**2]))
         else:
-            values = part.double()
+            values = batch.double()
             total += torch.stack([values.sum((0, 2, 3)), values.square().sum((0, 2, 3))])
     count = len(chosen) * split.shape[1] * split.shape[2]
     mean = total[0] / count
@@ -310,7 +310,7 @@ def balanced(split: Split, limit: int) -> Split:
     if limit >= len(split):
         return split
     rows = balanced_rows(split.labels, limit) if split.kind == "softmax" else torch.arange(limit)
-    return replace(split.take(rows), part=SplitPart(rows, len(split)))
+    return replace(split.take(rows), subset=SplitPart(rows, len(split)))
 
 
 def balanced_rows(labels: Tensor, limit: int) -> Tensor:

@@ -54,17 +54,17 @@ def folder_task(
     `first`, of the outputs of a given network; then not every class needs a picture. `labels` names columns of 0 and 1,
     one for each of several labels that a picture may have; `values` names columns of numbers, which are then learned.
     """
-    place = folder_place(root)
-    given = {"labels=": labels, "values=": values, "classes=": classes}
-    used = [option for option, value in given.items() if value]
+    folder = folder_place(root)
+    options = {"labels=": labels, "values=": values, "classes=": classes}
+    used = [option for option, value in options.items() if value]
     if csv is None and used:
         raise BadOption(f"folder: {used[0]} says what a table holds: it needs a table (csv=…).")
     if len(used) > 1:
         raise BadOption(f"folder: {' and '.join(used)} say different things of the labels; give one of them.")
     if csv is None:
-        divided, titles, listings = _tree(place, share)
+        divided, titles, listings = _tree(folder, share)
     else:
-        table = _Table(place, csv)
+        table = _Table(folder, csv)
         files = table.files(image)
         titles, of_files = list(labels or values), []
         if labels:
@@ -76,7 +76,7 @@ def folder_task(
             known = table.numbered(texts, classes, first) if classes else table.named(texts)
             titles = [str(i) for i in range(classes)] if classes else list(known)
             of_files = [known[text] for text in texts]
-        whole = FileList(place, boxed=table.boxes(files))
+        whole = FileList(folder, boxed=table.boxes(files))
         for name, value in zip(files, of_files, strict=True):
             whole.add(name, value)
         divided = split in table.header
@@ -96,31 +96,31 @@ def folder_task(
 def folder_place(root: str) -> Path:
     """The folder as given, or below one of the usual places."""
     named = user_path(root)
-    for place in (named, *(data / named for data in roots())):
-        if place.is_dir():
-            return place.resolve()
-    looked = ", ".join(str(place) for place in (Path(), *roots()))
+    for folder in (named, *(data / named for data in roots())):
+        if folder.is_dir():
+            return folder.resolve()
+    looked = ", ".join(str(folder) for folder in (Path(), *roots()))
     raise BadInput(f"There is no folder {root}; looked in {looked}.")
 
 
-def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[FileList, FileList]]:
+def _tree(folder: Path, share: float) -> tuple[bool, list[str], tuple[FileList, FileList]]:
     """Whether there are folders for both splits, the classes, and the files of the splits."""
-    second = next((name for name in _TEST if (place / name).is_dir()), None)
-    if (place / "train").is_dir() and second is not None:
-        classes = class_folders(place / "train")
-        train, test = FileList(place), FileList(place)
-        if strange := sorted({*class_folders(place / second)} - {*classes}):
+    second = next((name for name in _TEST if (folder / name).is_dir()), None)
+    if (folder / "train").is_dir() and second is not None:
+        classes = class_folders(folder / "train")
+        train, test = FileList(folder), FileList(folder)
+        if strange := sorted({*class_folders(folder / second)} - {*classes}):
             raise BadInput(
-                f"{place}: the class {strange[0]!r} is in {second} but not in train; a network cannot learn it."
+                f"{folder}: the class {strange[0]!r} is in {second} but not in train; a network cannot learn it."
             )
         for split, listing in (("train", train), (second, test)):
-            for name in class_folders(place / split):
+            for name in class_folders(folder / split):
                 listing.add_folder(f"{split}/{name}", classes.index(name))
         return True, classes, (train, test)
-    classes = class_folders(place)
+    classes = class_folders(folder)
     if len(classes) < 2:
-        raise BadInput(f"{place} has {len(classes)} class folders; a task needs at least two (or a table: csv=…).")
-    whole = FileList(place)
+        raise BadInput(f"{folder} has {len(classes)} class folders; a task needs at least two (or a table: csv=…).")
+    whole = FileList(folder)
     for number, name in enumerate(classes):
         whole.add_folder(name, number)
     return False, classes, _divided(whole, share)
@@ -145,10 +145,10 @@ def _divided(whole: FileList, share: float, by_class: bool = True) -> tuple[File
 class _Table:
     """A table of pictures; lines are counted as in the file, whose first is the header."""
 
-    def __init__(self, place: Path, csv: str) -> None:
+    def __init__(self, folder: Path, csv: str) -> None:
         """The table as it is named, seen from the working folder, or else inside the pictures' folder."""
-        self.place = place
-        self.file = user_path(csv) if user_path(csv).is_file() else place / user_path(csv)
+        self.folder = folder
+        self.file = user_path(csv) if user_path(csv).is_file() else folder / user_path(csv)
         if not self.file.is_file():
             raise BadInput(f"There is no table {csv}: it is neither {user_path(csv).absolute()} nor {self.file}.")
         try:
@@ -171,14 +171,14 @@ class _Table:
 
     def files(self, image: str) -> list[str]:
         """The files it names, with or without their ending, beside the table or in `images`."""
-        found = []
+        files = []
         for line, name in enumerate(self.texts(image, "image"), 2):
             candidates = (f"{below}{name}{ending}" for below in ("", "images/") for ending in ("", *ENDINGS))
-            file = next((path for path in candidates if name and (self.place / path).is_file()), None)
+            file = next((path for path in candidates if name and (self.folder / path).is_file()), None)
             if file is None:
-                raise BadInput(f"{self.file}, line {line}: there is no picture {name or None!r} in {self.place}.")
-            found.append(file)
-        return found
+                raise BadInput(f"{self.file}, line {line}: there is no picture {name or None!r} in {self.folder}.")
+            files.append(file)
+        return files
 
     def rows(self, columns: Sequence[str], option: str, read: Callable[[str, str], float]) -> list[Any]:
         """Several columns of each picture, read as numbers."""
@@ -262,23 +262,23 @@ def read_images(
     With a seed in `mixed`, what comes by name or in the order of a file comes in a random order instead, classes
     by turns where there are labels: files are often sorted by class, and the first ones are then no sample.
     """
-    place = user_path(path)
-    if place.is_dir():
-        pictures = _in_folder(place)
+    source = user_path(path)
+    if source.is_dir():
+        pictures = _in_folder(source)
         if mixed is not None and pictures[0][1] is None:
             pictures = [pictures[i] for i in _mixed(len(pictures), None, mixed)]
         pictures = pictures[:limit]
         classes = [label for _, label in pictures if label is not None]
         return *_stacked([file for file, _ in pictures], size), torch.tensor(classes) if classes else None
-    if place.suffix in KINDS:
+    if source.suffix in KINDS:
         if size is not None:
-            raise BadInput(f"--size is for pictures; {place.name} holds arrays, which are taken as they are.")
-        x, names, labels = _from_arrays(place)
+            raise BadInput(f"--size is for pictures; {source.name} holds arrays, which are taken as they are.")
+        x, names, labels = _from_arrays(source)
         rows = (list(range(len(x))) if mixed is None else _mixed(len(x), labels, mixed))[:limit]
         return x[rows], [names[i] for i in rows], None if labels is None else labels[rows]
-    if place.suffix.lower() in ENDINGS and place.is_file():
-        return *_stacked([place], size), None
-    if not place.exists():
+    if source.suffix.lower() in ENDINGS and source.is_file():
+        return *_stacked([source], size), None
+    if not source.exists():
         raise BadInput(f"There is no file or folder {path}.")
     raise BadInput(f"{path} is neither a folder of pictures nor a picture nor one of {', '.join(KINDS)}.")
 
@@ -301,16 +301,16 @@ def _mixed(n: int, labels: Tensor | None, seed: int | None) -> list[int]:
 
 def count_images(path: str | Path) -> int:
     """How many images a folder or file has, without decoding pictures."""
-    place = user_path(path)
-    if place.is_dir():
-        return len(_in_folder(place))
-    return len(_from_arrays(place)[0]) if place.suffix in KINDS else 1
+    source = user_path(path)
+    if source.is_dir():
+        return len(_in_folder(source))
+    return len(_from_arrays(source)[0]) if source.suffix in KINDS else 1
 
 
 def classes_in(path: str | Path) -> tuple[str, ...]:
     """The names of the folders of pictures in a folder without pictures; none of anything else."""
-    place = user_path(path)
-    return () if not place.is_dir() or _pictures(place) else tuple(_class_folders(place))
+    source = user_path(path)
+    return () if not source.is_dir() or _pictures(source) else tuple(_class_folders(source))
 
 
 def labels_in_table(csv: str | Path, pictures: Sequence[str]) -> tuple[list[str], Tensor]:
@@ -403,27 +403,27 @@ def read_training_images(path: str | Path, shape: tuple[int, int, int], labelled
     Classes are numbered by the names of their folders in rising order, as the outputs of the network are. Pictures are
     scaled and cut to the shape, and decoded when they are read.
     """
-    place = user_path(path)
-    if place.is_dir():
-        classes, (_, height, width) = class_folders(place), shape
+    source = user_path(path)
+    if source.is_dir():
+        classes, (_, height, width) = class_folders(source), shape
         if labelled and len(classes) < 2:
-            raise BadInput(f"{place} has {len(classes)} class folders: give {WAYS}.")
+            raise BadInput(f"{source} has {len(classes)} class folders: give {WAYS}.")
         if height != width:
             raise BadInput(
                 f"The images are {height}x{width} pixels, and pictures are cut to squares: give the training images as "
                 "an array file with 'images' and 'labels'."
             )
-        files = FileList(place)
+        files = FileList(source)
         for number, name in enumerate(classes if len(classes) > 1 else ["."]):
             files.add_folder(name, number)
         split = files.split("train", CentreCrop(height))
-    elif place.suffix in KINDS:
-        x, _, labels = read_images(place)
+    elif source.suffix in KINDS:
+        x, _, labels = read_images(source)
         if labelled and labels is None:
             raise BadInput(f"{path} holds no 'labels': give {WAYS}.")
         split = Split("train", x, torch.zeros(len(x), dtype=torch.long) if labels is None else labels)
     else:
-        fault = "is neither a folder nor an array file" if place.exists() else "is not there"
+        fault = "is neither a folder nor an array file" if source.exists() else "is not there"
         raise BadInput(f"{path}, for the training images, {fault}: give {WAYS}.")
     if split.shape != shape:
         raise BadShape(

@@ -77,7 +77,7 @@ class StoredMaps:
             return f"{self.name}: the {split.name} maps are {shape[1:]}, but the images {images}"
         rows = self._numbers(split)
         if rows is None:
-            whole = "" if split.part is None else f" ({split.part.whole} without the limit)"
+            whole = "" if split.subset is None else f" ({split.subset.whole} without the limit)"
             return f"{self.name} has {shape[0]} {split.name} maps for {len(split)} {split.name} images{whole}"
         name, held = f"{split.name}_labels", self._rows.shapes
         if name not in held:
@@ -97,7 +97,7 @@ class StoredMaps:
         count = self.shapes[split.name][0]
         if count == len(split):
             return torch.arange(count)
-        return split.part.rows if split.part is not None and count == split.part.whole else None
+        return split.subset.rows if split.subset is not None and count == split.subset.whole else None
 
     def read(self, split: Split, index: Sequence[int]) -> RawMaps:
         """The maps of some samples of a split, (n, c, h, w) or (n, 1, h, w)."""
@@ -214,8 +214,8 @@ def captum_entry(name: str) -> Entry:
     cls = captum_class(name)
     options = class_options(cls)
 
-    def estimate(model, x, target, context, **given):
-        return _estimated(cls, model, x, target, context, given)
+    def estimate(model, x, target, context, **options):
+        return _estimated(cls, model, x, target, context, options)
 
     user = "" if cls.__module__.startswith("captum.") else cls.__module__
     estimate.__name__ = estimate.__qualname__ = name
@@ -227,7 +227,7 @@ def captum_entry(name: str) -> Entry:
     captum = captum_package()
     facts = {
         "role": "estimator",
-        "passes": lambda **given: float(given.get("n_steps") or given.get("n_samples") or 1),
+        "passes": lambda **values: float(values.get("n_steps") or values.get("n_samples") or 1),
         "needs": "what Captum's class needs",
         "model": True,
         "channels": not issubclass(cls, captum.attr.LayerAttribution),
@@ -381,14 +381,14 @@ def _values(cls: Any, model: nn.Module, x: Images, context: Context, options: Ma
     return values
 
 
-def _baselines(given: float | str, x: Images, context: Context, several: bool) -> Tensor | float:
+def _baselines(choice: float | str, x: Images, context: Context, several: bool) -> Tensor | float:
     """A number, or images: the mean colour, or training images where a class wants many."""
-    if given == "train":
+    if choice == "train":
         if not several:
             raise BadInput('baselines="train" is for classes that take many baselines, such as GradientShap.')
         train = context.training_images("baselines=train")
         return train.read(torch.linspace(0, len(train) - 1, min(REFERENCES, len(train))).long()).to(x)
-    colour = context.colour(x) if given == "mean" else x.new_full((1, 1, 1, 1), float(given))
+    colour = context.colour(x) if choice == "mean" else x.new_full((1, 1, 1, 1), float(choice))
     # two equal images, because Captum wants more than one
     return colour.expand(2 if several else 1, *x.shape[1:])
 

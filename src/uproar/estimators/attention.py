@@ -55,10 +55,10 @@ class AttentionRecord(TorchFunctionMode):
         return self._run(func, *args, **kwargs)
 
     def _run(self, func: Callable, *args: Any, **kwargs: Any) -> Any:
-        made = func(*args, **kwargs)
-        if func in SOFTMAX and is_attention(made, args, kwargs):
-            self.weights.append(made)
-        return made
+        output = func(*args, **kwargs)
+        if func in SOFTMAX and is_attention(output, args, kwargs):
+            self.weights.append(output)
+        return output
 
 
 def weights_per_image(weights: Tensor, images: int) -> Tensor:
@@ -197,11 +197,11 @@ def _outputs_joined(blocks: list[nn.Module]) -> Iterator[None]:
 
     A block's own graph starts at its input, so that the score of a layer reaches the attention of that layer alone.
     """
-    made: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def keep(module: nn.Module, _inputs: Any, output: Any) -> Any:
-        made.append(first_tensor(output))
-        onwards = torch.cat(made) if module is blocks[-1] else made[-1].detach().requires_grad_()
+        outputs.append(first_tensor(output))
+        onwards = torch.cat(outputs) if module is blocks[-1] else outputs[-1].detach().requires_grad_()
         return with_first_tensor(output, onwards)
 
     if not blocks:

@@ -99,8 +99,8 @@ def prepare_iba(
         probe = train.read(slice(0, 2)).to(device_of(model))
         chosen = named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
         known = statistics(model, chosen.module, train, images)
-    place = [name for name, _ in model.named_modules()].index(chosen.name)
-    return {"place": torch.tensor([place]), **known}
+    index = [name for name, _ in model.named_modules()].index(chosen.name)
+    return {"place": torch.tensor([index]), **known}
 
 
 @estimator(
@@ -155,8 +155,8 @@ def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -
     """Mean, standard deviation (n − 1) and activity of every feature, over evenly spread training images."""
     rows = spread_rows(train, images)
     total = square = nonzero = torch.zeros(())
-    for part in spans(len(rows), rows_for(train.read(rows[:1]))):
-        features = features_at(model, module, train.read(rows[part]).to(device_of(model))).double()
+    for chunk in spans(len(rows), rows_for(train.read(rows[:1]))):
+        features = features_at(model, module, train.read(rows[chunk]).to(device_of(model))).double()
         total, square = total + features.sum(0), square + features.square().sum(0)
         nonzero = nonzero + (features != 0).sum(0)
     count = len(rows)
@@ -521,7 +521,7 @@ def train_branch(
     # full batches in a new random order in every epoch; one batch of all where there are fewer images
     n, order = len(used), generator(seed, "tame batches")
     full = list(spans(max(n - n % batch, min(n, batch)), batch))
-    batches = [rows[part] for rows in (torch.randperm(n, generator=order) for _ in range(epochs)) for part in full]
+    batches = [rows[chunk] for rows in (torch.randperm(n, generator=order) for _ in range(epochs)) for chunk in full]
     # Nesterov momentum on one cycle; biases learn twice as fast and do not decay
     named = list(branch.named_parameters())
     groups = [

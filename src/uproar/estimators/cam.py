@@ -184,10 +184,10 @@ def ablation_cam(
 
         def off(_module: nn.Module, _inputs: object, output: object, channel: Tensor = channel) -> object:
             """The output with one feature map at zero, another one in every row."""
-            made = first_tensor(output)
-            maps = grid.maps(made)
+            features = first_tensor(output)
+            maps = grid.maps(features)
             keep = 1 - F.one_hot(channel, maps.shape[1]).to(maps)
-            return with_first_tensor(output, grid.put(made, maps * keep[:, :, None, None]))
+            return with_first_tensor(output, grid.put(features, maps * keep[:, :, None, None]))
 
         with forward_hooks([(module, off)]):
             without[row, channel] = target_scores(model, x[row], target[row], "logit")
@@ -250,8 +250,8 @@ def stretched(maps: Tensor) -> Tensor:
 def _pairs(table: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
     """All rows and columns of a table, some at a time."""
     numbers = torch.arange(table.shape[0] * table.shape[1], device=table.device)
-    parts = [numbers[part] for part in spans(len(numbers), size)]
-    return [(part // table.shape[1], part % table.shape[1]) for part in parts]
+    chunks = [numbers[chunk] for chunk in spans(len(numbers), size)]
+    return [(chunk // table.shape[1], chunk % table.shape[1]) for chunk in chunks]
 
 
 # fullGrad: the gradient of the pixels and of every bias, each where it acts
@@ -275,11 +275,11 @@ def fullgrad(
     added, `channel` that of each channel, as the paper's formula and pytorch-grad-cam have it; `none` adds the sizes as
     they are.
     """
-    pixels, parts = bias_gradients(model, x, target)
+    pixels, terms = bias_gradients(model, x, target)
     record = recorded(model, x[[0, 0]])
-    grids = [(record.grid(part, len(x)), part) for part in parts]
+    grids = [(record.grid(term, len(x)), term) for term in terms]
     total = torch.zeros_like(x[:, :1])
-    for maps in [pixels, *(grid.maps(part) for grid, part in grids if grid and grid.rows * grid.columns > 1)]:
+    for maps in [pixels, *(grid.maps(term) for grid, term in grids if grid and grid.rows * grid.columns > 1)]:
         shown = stretched(maps.abs()) if scale == "channel" else maps.abs()
         added = upsample(shown, x).sum(1, keepdim=True)
         total += stretched(added) if scale == "layer" else added
@@ -305,16 +305,16 @@ class BiasRecord(TorchFunctionMode):
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs, name, bias = kwargs or {}, getattr(func, "__name__", ""), None
-        made = func(*args, **kwargs)
-        place = {"conv2d": 2, "linear": 2, "layer_norm": 3}.get(name)
+        result = func(*args, **kwargs)
+        index = {"conv2d": 2, "linear": 2, "layer_norm": 3}.get(name)
         if name == "batch_norm":
             bias = (scale_and_shift(args, kwargs) or (None, None))[1]
-        elif place is not None:
-            bias = kwargs.get("bias", args[place] if len(args) > place else None)
-        if bias is None or bias.dim() != 1 or not made.requires_grad:
-            return made
-        self.outputs.append(made)
-        across = made.dim() - 2 if name in ("conv2d", "batch_norm") else 0
+        elif index is not None:
+            bias = kwargs.get("bias", args[index] if len(args) > index else None)
+        if bias is None or bias.dim() != 1 or not result.requires_grad:
+            return result
+        self.outputs.append(result)
+        across = result.dim() - 2 if name in ("conv2d", "batch_norm") else 0
         self.biases.append(bias.detach().view(-1, *[1] * across))
         # what follows may work in place
-        return made.clone()
+        return result.clone()

@@ -111,13 +111,13 @@ class Chain:
         of = self.facts.get("of")  # what it is made from counts where that is a user's
         if of and (code := estimators[of].code):
             versions[content] = f"{versions[content]} of {code}"
-        own = {f.name: code for f in self.filters if (code := estimators[f.name].code)}
+        filter_versions = {f.name: code for f in self.filters if (code := estimators[f.name].code)}
         return {
             "raw": str(self.raw).replace(leaf.name, content) if stored else str(self.raw),
             "filters": [str(f) for f in self.filters],
             "sign": self.sign,
             "channels": self.channels,
-            "versions": versions | own,
+            "versions": versions | filter_versions,
         }
 
     def reduced(self, raw: Tensor, draws: Draws | None = None, per_channel: bool = False) -> Tensor:
@@ -128,11 +128,11 @@ class Chain:
         signed = SIGNS[self.sign](raw)
         a = signed.flatten(0, 1) if per_channel else CHANNELS[self.channels](signed)
         for call in self.filters:
-            entry, given = estimators[call.name], list[Any]([a])
+            entry, inputs = estimators[call.name], list[Any]([a])
             if "draws" in entry.inputs:
                 each = draws or Draws.of(0, len(raw))
-                given.append(each.copies(range(signed.shape[1])) if per_channel else each)
-            a = run(entry, given, entry.bind(**dict(call.options)))
+                inputs.append(each.copies(range(signed.shape[1])) if per_channel else each)
+            a = run(entry, inputs, entry.bind(**dict(call.options)))
         return a.view_as(signed) if per_channel else a
 
 

@@ -63,10 +63,10 @@ def tracked(x: Images) -> Tensor:
 
 def gradients(total: Tensor, inputs: Sequence[Tensor], of: str = "the image") -> tuple[Tensor, ...]:
     """Gradients of a sum of scores, None where it does not depend on an input; the first one is needed."""
-    found = torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else (None,)
-    if found[0] is None:
+    slopes = torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else (None,)
+    if slopes[0] is None:
         raise BadInput(f"The model's scores do not depend on {of} in a differentiable way.")
-    return found
+    return slopes
 
 
 def sum_over_points(function: Callable[[int, int], Tensor], points: int, x: Images, share: float = 1.0) -> Tensor:
@@ -76,7 +76,7 @@ def sum_over_points(function: Callable[[int, int], Tensor], points: int, x: Imag
     version costs more than one.
     """
     together = max(1, int(share * rows_for(x)) // len(x))
-    parts = (function(part.start, part.stop).sum(1) for part in spans(points, together))
+    parts = (function(chunk.start, chunk.stop).sum(1) for chunk in spans(points, together))
     return sum(parts, torch.zeros(()))
 
 
@@ -98,8 +98,8 @@ def scores_of_versions(
     versions: Callable[[int, int], Float[Tensor, "n m c h w"]],
 ) -> Float[Tensor, "n {count}"]:
     """Target scores of all versions of every image; `versions(first, last)` makes some of them at a time."""
-    parts = spans(count, max(1, rows_for(x) // len(x)))
-    return torch.cat([scores_of(model, versions(part.start, part.stop), target, score) for part in parts], 1)
+    chunks = spans(count, max(1, rows_for(x) // len(x)))
+    return torch.cat([scores_of(model, versions(chunk.start, chunk.stop), target, score) for chunk in chunks], 1)
 
 
 def scores_of(
@@ -191,17 +191,17 @@ class Interception(TorchFunctionMode):
         rule = self.rules.get(func.__name__.rstrip("_")) if image_dependent(args, kwargs) else None
         return rule(func, args, kwargs) if rule else func(*args, **kwargs)
 
-    def _now(self, given: Any) -> Any:
+    def _now(self, value: Any) -> Any:
         """The arguments, with tensors that were changed in place as they are now."""
-        if isinstance(given, Tensor):
-            while id(given) in self.replaced:
-                given = self.replaced[id(given)][1]
-            return given
-        if type(given) in (tuple, list):
-            return type(given)(self._now(each) for each in given)
-        if type(given) is dict:
-            return {name: self._now(each) for name, each in given.items()}
-        return given
+        if isinstance(value, Tensor):
+            while id(value) in self.replaced:
+                value = self.replaced[id(value)][1]
+            return value
+        if type(value) in (tuple, list):
+            return type(value)(self._now(each) for each in value)
+        if type(value) is dict:
+            return {name: self._now(each) for name, each in value.items()}
+        return value
 
     def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
         """The class scores with the rules in their graph; refused where that would not be this model."""
@@ -226,10 +226,10 @@ class Interception(TorchFunctionMode):
         return scores
 
 
-def image_dependent(*given: Any) -> list[Tensor]:
+def image_dependent(*arguments: Any) -> list[Tensor]:
     """The tensors among the arguments that depend on the image (a borrowed model's weights are frozen)."""
     tensors: list[Tensor] = []
-    for each in given:
+    for each in arguments:
         if isinstance(each, Tensor):
             tensors += [each] if each.requires_grad else []
         elif isinstance(each, dict):
@@ -242,13 +242,13 @@ def image_dependent(*given: Any) -> list[Tensor]:
 def scale_and_shift(args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
     """What a batch norm with these arguments multiplies each channel with and adds; None without running statistics."""
     names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
-    given = dict(zip(names, args, strict=False)) | kwargs
-    mean, var = given.get("running_mean"), given.get("running_var")
-    if mean is None or var is None or given.get("training"):
+    arguments = dict(zip(names, args, strict=False)) | kwargs
+    mean, var = arguments.get("running_mean"), arguments.get("running_var")
+    if mean is None or var is None or arguments.get("training"):
         return None
-    scale = torch.rsqrt(var + given.get("eps", 1e-5))
-    scale = scale if given.get("weight") is None else scale * given["weight"]
-    return scale, -mean * scale + (0.0 if given.get("bias") is None else given["bias"])
+    scale = torch.rsqrt(var + arguments.get("eps", 1e-5))
+    scale = scale if arguments.get("weight") is None else scale * arguments["weight"]
+    return scale, -mean * scale + (0.0 if arguments.get("bias") is None else arguments["bias"])
 
 
 def graph(start: Any) -> list[Any]:
@@ -278,12 +278,12 @@ FUSED = F.scaled_dot_product_attention
 MULTI_HEAD = F.multi_head_attention_forward
 
 
-def is_attention(made: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+def is_attention(output: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
     """Whether what a softmax made are attention weights: (…, tokens, tokens), each row a share of all keys."""
-    if not isinstance(made, Tensor) or made.dim() < 3:
+    if not isinstance(output, Tensor) or output.dim() < 3:
         return False
     axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    return axis in (-1, made.dim() - 1) and made.shape[-1] == made.shape[-2] > 1
+    return axis in (-1, output.dim() - 1) and output.shape[-1] == output.shape[-2] > 1
 
 
 def explicit_attention(
@@ -300,7 +300,7 @@ def explicit_attention(
     """`scaled_dot_product_attention` in single steps: what is attended, and the weights; (…, heads, tokens, d)."""
     if enable_gqa:
         times = query.shape[-3] // key.shape[-3]
-        key, value = (part.repeat_interleave(times, -3) for part in (key, value))
+        key, value = (tensor.repeat_interleave(times, -3) for tensor in (key, value))
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     logits = run(torch.matmul, run(torch.mul, query, factor), key.transpose(-2, -1))
     mask = torch.ones_like(logits[0, 0], dtype=torch.bool).tril() if is_causal and attn_mask is None else attn_mask
@@ -316,24 +316,24 @@ def attention_in_steps(run: Run, func: Callable, args: tuple, kwargs: dict[str, 
         return explicit_attention(run, *args, **kwargs)[0]
     call = inspect.signature(MULTI_HEAD).bind(*args, **kwargs)
     call.apply_defaults()
-    given = SimpleNamespace(**call.arguments)
-    rare = (given.bias_k, given.bias_v, given.key_padding_mask, given.static_k, given.static_v)
-    if given.query.dim() != 3 or given.add_zero_attn or any(each is not None for each in rare):
+    arguments = SimpleNamespace(**call.arguments)
+    rare = (arguments.bias_k, arguments.bias_v, arguments.key_padding_mask, arguments.static_k, arguments.static_v)
+    if arguments.query.dim() != 3 or arguments.add_zero_attn or any(each is not None for each in rare):
         raise NotApplicable("nn.MultiheadAttention is followed without padding masks, added keys and zero attention")
-    weights = (given.q_proj_weight, given.k_proj_weight, given.v_proj_weight)
-    weights = weights if given.in_proj_weight is None else given.in_proj_weight.chunk(3)
-    biases = (None, None, None) if given.in_proj_bias is None else given.in_proj_bias.chunk(3)
+    weights = (arguments.q_proj_weight, arguments.k_proj_weight, arguments.v_proj_weight)
+    weights = weights if arguments.in_proj_weight is None else arguments.in_proj_weight.chunk(3)
+    biases = (None, None, None) if arguments.in_proj_bias is None else arguments.in_proj_bias.chunk(3)
     query, key, value = (
-        run(F.linear, tokens, weight, bias).unflatten(2, (given.num_heads, -1)).permute(1, 2, 0, 3)
-        for tokens, weight, bias in zip((given.query, given.key, given.value), weights, biases, strict=True)
+        run(F.linear, tokens, weight, bias).unflatten(2, (arguments.num_heads, -1)).permute(1, 2, 0, 3)
+        for tokens, weight, bias in zip((arguments.query, arguments.key, arguments.value), weights, biases, strict=True)
     )
-    mask = given.attn_mask
+    mask = arguments.attn_mask
     if mask is not None and mask.dim() == 3:
-        mask = mask.unflatten(0, (-1, given.num_heads))
+        mask = mask.unflatten(0, (-1, arguments.num_heads))
     if mask is not None and mask.dtype is torch.bool:
         mask = ~mask  # here True is what may not be attended to
-    attended, shares = explicit_attention(run, query, key, value, mask, is_causal=given.is_causal)
-    out = run(F.linear, attended.permute(2, 0, 1, 3).flatten(2), given.out_proj_weight, given.out_proj_bias)
-    if not given.need_weights:
+    attended, shares = explicit_attention(run, query, key, value, mask, is_causal=arguments.is_causal)
+    out = run(F.linear, attended.permute(2, 0, 1, 3).flatten(2), arguments.out_proj_weight, arguments.out_proj_bias)
+    if not arguments.need_weights:
         return out, None
-    return out, shares.mean(1) if given.average_attn_weights else shares
+    return out, shares.mean(1) if arguments.average_attn_weights else shares

@@ -39,8 +39,8 @@ class Check:
     clause: str
     holds: bool
     message: str = ""
-    asked: bool = True
-    """False where it cannot be asked, or does not apply: the message says why, and nothing is broken."""
+    tested: bool = True
+    """False where it cannot be tested, or does not apply: the message says why, and nothing is broken."""
 
 
 class Trial:
@@ -116,8 +116,8 @@ def try_contract(
             seen = f"not applicable here: {one_line(reason)}"
         except CODE_ERRORS as error:
             seen = describe_error(error)
-        asked = not seen.startswith(NOT_TESTED)
-        checks.append(Check(clause, not (seen and asked), seen, asked))
+        tested = not seen.startswith(NOT_TESTED)
+        checks.append(Check(clause, not (seen and tested), seen, tested))
         seconds = seconds or trial.seconds / IMAGES
         if not checks[0].holds:
             break
@@ -169,10 +169,10 @@ def _responds(trial: Trial, to_class: bool = False) -> str:
 def user_chains(chain: Chain) -> list[Chain]:
     """What is to be checked in a chain: its estimators of the user, or all of it if it has other parts of the user."""
     calls = [*chain.raw.walk(), *chain.filters]
-    own = [call for call in calls if not is_builtin(estimators[call.name].function)]
-    if chain.is_direct or not own:
+    user_calls = [call for call in calls if not is_builtin(estimators[call.name].function)]
+    if chain.is_direct or not user_calls:
         return []
-    return [Chain(chain.leaf.name, chain.leaf)] if own == [chain.leaf] else [chain]
+    return [Chain(chain.leaf.name, chain.leaf)] if user_calls == [chain.leaf] else [chain]
 
 
 def contract_violation(model: nn.Module, x: Images, target: Labels, context: Context, chain: Chain) -> str | None:

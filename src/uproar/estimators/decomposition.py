@@ -48,11 +48,11 @@ def rescaled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     out = func(a.clone(), *args[1:], **kwargs)
 
     def back(gradient: Tensor) -> tuple[Tensor]:
-        here, there = a.chunk(2)
+        image, reference = a.chunk(2)
         after, before = out.chunk(2)
-        difference = here - there
+        difference = image - reference
         with torch.enable_grad():
-            point = here.clone().requires_grad_()
+            point = image.clone().requires_grad_()
             (slope,) = torch.autograd.grad(func(point.clone(), *args[1:], **kwargs).sum(), point)
         even = difference.abs() <= _TINY
         slope = torch.where(even, slope, (after - before) / torch.where(even, 1, difference))
@@ -69,19 +69,19 @@ def max_pooled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     out, places = pool(a, *args[1:6], **{**kwargs, "return_indices": True})
 
     def back(gradient: Tensor) -> tuple[Tensor]:
-        here, there = (half.flatten(-2) for half in a.chunk(2))
+        image, reference = (half.flatten(-2) for half in a.chunk(2))
         after, before = (half.flatten(-2) for half in out.chunk(2))
         now, then = (half.flatten(-2) for half in places.chunk(2))
         # where a place is a maximum in both it is taken for both: of several equal maxima (every window of a uniform
         # baseline) the first would be named, wherever the image changed
-        then = torch.where(there.gather(-1, now) == before, now, then)
-        now = torch.where(here.gather(-1, then) == after, then, now)
+        then = torch.where(reference.gather(-1, now) == before, now, then)
+        now = torch.where(image.gather(-1, then) == after, then, now)
         arriving = gradient.chunk(2)[0].flatten(-2)
         top = torch.maximum(after, before)
-        amount = torch.zeros_like(here).scatter_add(-1, now, arriving * (top - before))
+        amount = torch.zeros_like(image).scatter_add(-1, now, arriving * (top - before))
         amount = amount.scatter_add(-1, then, arriving * (after - top))
-        plain = torch.zeros_like(here).scatter_add(-1, now, arriving)
-        difference = here - there
+        plain = torch.zeros_like(image).scatter_add(-1, now, arriving)
+        difference = image - reference
         even = difference.abs() <= _TINY
         slope = torch.where(even, plain, amount / torch.where(even, 1, difference))
         return (for_images(slope.view_as(a.chunk(2)[0])),)
@@ -126,14 +126,14 @@ def _softmax(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
 
 def _layer_norm(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """(x − mean) times 1 / √(variance + ε), then scale and shift."""
-    given = dict(zip(("input", "normalized_shape", "weight", "bias", "eps"), args, strict=False)) | kwargs
-    axes = tuple(range(-len(given["normalized_shape"]), 0))
+    arguments = dict(zip(("input", "normalized_shape", "weight", "bias", "eps"), args, strict=False)) | kwargs
+    axes = tuple(range(-len(arguments["normalized_shape"]), 0))
     centred = args[0] - args[0].mean(axes, keepdim=True)
     variance = rescaled(torch.square, (centred,), {}).mean(axes, keepdim=True)
-    below = rescaled(torch.rsqrt, (variance + given.get("eps", 1e-5),), {})
+    below = rescaled(torch.rsqrt, (variance + arguments.get("eps", 1e-5),), {})
     out = _product(torch.mul, torch.mul, torch.mul, centred, below.expand_as(centred))
-    out = out if given.get("weight") is None else out * given["weight"]
-    return out if given.get("bias") is None else out + given["bias"]
+    out = out if arguments.get("weight") is None else out * arguments["weight"]
+    return out if arguments.get("bias") is None else out + arguments["bias"]
 
 
 TRANSFORMER_RULES: dict[str, Rule] = {
@@ -419,15 +419,15 @@ def layer_norm(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
 
 def matrix_product(epsilon: float, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Half for each factor, in proportion to the products summed; with a constant factor, all for the other."""
-    places = [i for i, each in enumerate(args) if image_dependent(each)]
-    if len(places) == 1:
-        place, rule = places[0], Epsilon(epsilon)
-        op = Affine(lambda t, _w, _b: func(*args[:place], t, *args[place + 1 :], **kwargs))
-        alone = args[place].detach()
-        return with_backward(op.of(alone), lambda r: (rule(op, alone, r),), args[place])
-    if len(places) != 2 or args[0].dim() < 3:  # stays in the graph as it is, where it is refused by name
+    indices = [i for i, each in enumerate(args) if image_dependent(each)]
+    if len(indices) == 1:
+        index, rule = indices[0], Epsilon(epsilon)
+        op = Affine(lambda t, _w, _b: func(*args[:index], t, *args[index + 1 :], **kwargs))
+        alone = args[index].detach()
+        return with_backward(op.of(alone), lambda r: (rule(op, alone, r),), args[index])
+    if len(indices) != 2 or args[0].dim() < 3:  # stays in the graph as it is, where it is refused by name
         return func(*args, **kwargs)
-    a, b = (part.detach() for part in args)
+    a, b = (factor.detach() for factor in args)
     value = func(a, b, **kwargs)
 
     def back(r: Tensor) -> tuple[Tensor, Tensor]:
@@ -514,14 +514,14 @@ class _Relevance(Interception):
         # the ways back of steps that only normalise pixels
         self.steps: set[Callable] = set()
         # what made an output: its input, the operation, and whether that is a linear layer
-        self.made: dict[int, tuple[Tensor, Tensor, Affine, bool]] = {}
+        self.origins: dict[int, tuple[Tensor, Tensor, Affine, bool]] = {}
 
     def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
         try:
             scores = super().scores(model, x, target)
         finally:
             # ways back know this object: tensors kept here would keep their graph, and that this object, for ever
-            self.made.clear()
+            self.origins.clear()
             self.steps.clear()
         if self.composite == "coherency" and not self.firsts:
             raise NotApplicable(
@@ -532,17 +532,17 @@ class _Relevance(Interception):
 
     def _weighted(self, dense: bool, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         """A linear layer, which is `dense`, or a convolution."""
-        given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
-        a, weight, bias = given.pop("input"), given.pop("weight"), given.pop("bias", None)
+        arguments = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
+        a, weight, bias = arguments.pop("input"), arguments.pop("weight"), arguments.pop("bias", None)
         if image_dependent(weight, bias):
             raise NotApplicable(f"lrp has no rule for {func.__name__!r} with weights that depend on the image")
 
         def call(t: Tensor, w: Tensor | None, b: Tensor | None) -> Tensor:
-            return func(t, w, b, *args[3:], **given)
+            return func(t, w, b, *args[3:], **arguments)
 
         op = Affine(call, weight, bias)
         out = self._affine(op, a, call(a.detach(), weight, bias), dense)
-        self.made[id(out)] = (out, a, op, dense)
+        self.origins[id(out)] = (out, a, op, dense)
         return out
 
     def _affine(self, op: Affine, a: Tensor, value: Tensor, dense: bool) -> Tensor:
@@ -560,7 +560,7 @@ class _Relevance(Interception):
             raise NotApplicable("lrp has no rule for batch norm with statistics of the batch")
         scale, shift = known
         value = func(z.detach(), *args[1:], **kwargs)
-        _, a, op, dense = self.made.get(id(z), (None, z, None, False))
+        _, a, op, dense = self.origins.get(id(z), (None, z, None, False))
         if op is not None and op.weight is not None and self.composite != "coherency" and (z.dim() == 2 or not dense):
             weight = op.weight * scale.view(-1, *[1] * (op.weight.dim() - 1))
             merged = Affine(op.call, weight, shift if op.bias is None else op.bias * scale + shift)
@@ -596,16 +596,16 @@ class _Relevance(Interception):
             return self._shifted(*terms[0], value)
 
         def back(r: Tensor) -> tuple[Tensor, ...]:
-            shared = self.rule.terms([part.expand_as(value) for _, part in terms], r)
+            shared = self.rule.terms([term.expand_as(value) for _, term in terms], r)
             return tuple(s.sum_to_size(t.shape) for s, (t, _) in zip(shared, terms, strict=True))
 
         return with_backward(value, back, *(t for t, _ in terms))
 
-    def _shifted(self, a: Tensor, part: Tensor, value: Tensor) -> Tensor:
-        """`part`, which comes from `a`, plus a constant: a bias of its own under the epsilon rule alone."""
+    def _shifted(self, a: Tensor, term: Tensor, value: Tensor) -> Tensor:
+        """`term`, which comes from `a`, plus a constant: a bias of its own under the epsilon rule alone."""
         if self.composite != "epsilon" or self._is_pixels(a):
             return self._passed(a, value)
-        share = divided(part.expand_as(value), value, self.epsilon)
+        share = divided(term.expand_as(value), value, self.epsilon)
         return with_backward(value, lambda r: ((r * share).sum_to_size(a.shape),), a)
 
     def _passed(self, a: Tensor, value: Tensor) -> Tensor:

@@ -63,18 +63,18 @@ class SharedMaps:
     def _estimated(self, call: Call) -> Any:
         """What the function of an estimator returns."""
         entry = estimators[call.name]
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if "context" in entry.inputs:
-            given["context"] = self.context
+            arguments["context"] = self.context
         if "base" in entry.inputs:
-            given["base"] = self[estimators.complete(Call(entry.facts["of"]))]
+            arguments["base"] = self[estimators.complete(Call(entry.facts["of"]))]
         if "state" in entry.inputs:
-            given["state"] = self.context.states[str(call)]
+            arguments["state"] = self.context.states[str(call)]
         # a function of the user finds the scores that `target` counts in what the model returns
         plain = assumed_output().is_plain or is_builtin(entry.function)
         model = self.model if plain else ScoresOnly(self.model)
         try:
-            return run(entry, [model, self.x, self.target], given | dict(call.options), model)
+            return run(entry, [model, self.x, self.target], arguments | dict(call.options), model)
         except RuntimeError as error:
             if "not supported on ScriptModules" not in str(error):
                 raise
@@ -111,10 +111,10 @@ class SharedMaps:
         sums: list[tuple[Tensor, Tensor, Tensor]] = []
         step = max(1, rows_for(x) // len(x))
         for first in range(0, samples, step):
-            part = copies[:, first : first + step]
-            numbers = range(first, first + part.shape[1])
+            chunk = copies[:, first : first + step]
+            numbers = range(first, first + chunk.shape[1])
             classes = target.repeat_interleave(len(numbers))
-            point = SharedMaps(self.model, part.flatten(0, 1), classes, context.copies(numbers), bases)
+            point = SharedMaps(self.model, chunk.flatten(0, 1), classes, context.copies(numbers), bases)
             for i, base in enumerate(bases):
                 maps = point[base].unflatten(0, (len(x), -1))
                 if first == 0:

@@ -103,9 +103,9 @@ def blurred(x: Images, blank: Images, depth: float) -> Float[Tensor, "n l c h w"
 
 def blend_levels(levels: Float[Tensor, "n l c h w"], masks: Float[Tensor, "n a h w"]) -> Float[Tensor, "n a c h w"]:
     """Each pixel at the level its mask says, mixed of the two levels next to it: 0 is the first, 1 the last."""
-    place = masks[:, :, None] * (levels.shape[1] - 1)
-    low = place.detach().floor().clamp(0, levels.shape[1] - 2)
-    share = place - low
+    level = masks[:, :, None] * (levels.shape[1] - 1)
+    low = level.detach().floor().clamp(0, levels.shape[1] - 2)
+    share = level - low
     low = low.long().expand(-1, -1, levels.shape[2], -1, -1)
     below, above = levels.gather(1, low), levels.gather(1, low + 1)
     return below + share * (above - below)
@@ -217,8 +217,8 @@ class _SmoothMaximum(torch.autograd.Function):
         rows, columns = (size - window + 1 for size in around.shape[1:])
         top = around.new_zeros(len(around), *kernel.shape[1:], rows, columns)
         bottom = torch.zeros_like(top)
-        for place, weight in enumerate(kernel[:, :, :, None, None]):
-            y, z = divmod(place, window)
+        for offset, weight in enumerate(kernel[:, :, :, None, None]):
+            y, z = divmod(offset, window)
             value = around[:, None, None, y : y + rows, z : z + columns] * weight
             power = (value - 1).mul_(INVERSE_TEMPERATURE).exp_()
             bottom += power
@@ -235,10 +235,10 @@ class _SmoothMaximum(torch.autograd.Function):
         out = torch.zeros_like(around)
         rest = 1 - INVERSE_TEMPERATURE * (mask - 1)
         gradient = (gradient / bottom).contiguous()
-        for place, weight in enumerate(kernel[:, :, :, None, None]):
-            y, z = divmod(place, ctx.window)
-            part = around[:, None, None, y : y + rows, z : z + columns] * weight
-            power = part.sub_(1).mul_(INVERSE_TEMPERATURE).exp()
-            part.add_(rest).mul_(power).mul_(gradient).mul_(weight)
-            out[:, y : y + rows, z : z + columns] += part.sum((1, 2))
+        for offset, weight in enumerate(kernel[:, :, :, None, None]):
+            y, z = divmod(offset, ctx.window)
+            value = around[:, None, None, y : y + rows, z : z + columns] * weight
+            power = value.sub_(1).mul_(INVERSE_TEMPERATURE).exp()
+            value.add_(rest).mul_(power).mul_(gradient).mul_(weight)
+            out[:, y : y + rows, z : z + columns] += value.sum((1, 2))
         return out, None, None

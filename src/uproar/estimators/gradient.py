@@ -79,7 +79,7 @@ def ig(
     sizes instead, as the code released with the pitfalls study does; that sum means nothing.
     """
     start = baseline_image(x, baseline, context)
-    alphas, weights = (part.to(x.device) for part in path_rule(rule, steps))
+    alphas, weights = (column.to(x.device) for column in path_rule(rule, steps))
 
     def weighted(first: int, last: int) -> Tensor:
         alpha = alphas[first:last].view(1, -1, 1, 1, 1)
@@ -254,13 +254,13 @@ def blur_ig(
     most = max(x.shape[2:]) / 8 if sigma is None else sigma
     edges = [most * (1 - i / steps) for i in range(steps + 1)]
 
-    def part(first: int, last: int) -> Tensor:
+    def contributions(first: int, last: int) -> Tensor:
         points = torch.stack([blurred(x, (edges[i] + edges[i + 1]) / 2) for i in range(first, last)], 1)
         moves = torch.stack([blurred(x, edges[i + 1]) - blurred(x, edges[i]) for i in range(first, last)], 1)
         slopes = input_gradient(model, points.flatten(0, 1), target.repeat_interleave(last - first))
         return slopes.view_as(points) * moves
 
-    return sum_over_points(part, steps, x)
+    return sum_over_points(contributions, steps, x)
 
 
 def blurred(x: Images, sigma: float) -> Tensor:

@@ -143,7 +143,7 @@ def _last_conv_layer(record: ForwardRecord) -> str:
         raise NotApplicable("a convolution is needed, and none was met in this model")
     # read from the graph: gradients would tell the same, for twice the time
     reached = set(graph(record.total.grad_fn))
-    used = [i for i, made in enumerate(record.convolutions) if made.shape[-2:].numel() > 1 and made.grad_fn in reached]
+    used = [i for i, out in enumerate(record.convolutions) if out.shape[-2:].numel() > 1 and out.grad_fn in reached]
     if not used:
         raise NotApplicable("all convolutions of this model see a single place, so there is nothing to rank")
     size = record.convolutions[used[-1]].shape[2:]
@@ -204,17 +204,17 @@ class ForwardRecord(TorchFunctionMode):
         """The sum of all images' scores of the first class."""
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        made = func(*args, **(kwargs or {}))
+        output = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") in ("conv2d", "conv_transpose2d"):
-            given = dict(zip(("input", "weight"), args, strict=False)) | (kwargs or {})
-            x, weight = given["input"], given["weight"]
+            arguments = dict(zip(("input", "weight"), args, strict=False)) | (kwargs or {})
+            x, weight = arguments["input"], arguments["weight"]
             # pixels of an image are read in patches larger than one that do not overlap
-            kernel, sides = max(weight.shape[2:]), zip(x.shape[2:], made.shape[2:], strict=True)
+            kernel, sides = max(weight.shape[2:]), zip(x.shape[2:], output.shape[2:], strict=True)
             self.patches = kernel > 1 and x.shape[1] <= 4 and all(-(-a // kernel) >= b for a, b in sides)
-            self.convolutions.append(made)
-        elif func in (FUSED, MULTI_HEAD) or (func in SOFTMAX and is_attention(made, args, kwargs or {})):
+            self.convolutions.append(output)
+        elif func in (FUSED, MULTI_HEAD) or (func in SOFTMAX and is_attention(output, args, kwargs or {})):
             self.attentions.append(len(self.convolutions))
-        return made
+        return output
 
     @property
     def attends(self) -> bool:
@@ -231,7 +231,7 @@ class ForwardRecord(TorchFunctionMode):
             if last and not first:
                 return TokenGrid(output.shape[1], output.shape[2], "channels last")
             return TokenGrid(output.shape[2], output.shape[3])
-        sizes = [(made.shape[2], made.shape[3]) for made in self.convolutions]
+        sizes = [(features.shape[2], features.shape[3]) for features in self.convolutions]
         size = token_rows_and_columns(output.shape[1], self.image, sizes)
         return None if size is None else TokenGrid(*size, "tokens")
 

@@ -167,8 +167,8 @@ def occlusion(
 
     def covered(first: int, last: int) -> Tensor:
         inside = torch.zeros(last - first, 1, *x.shape[2:], dtype=torch.bool)
-        for row, place in enumerate(places[first:last]):
-            inside[(row, 0, *place)] = True
+        for row, window in enumerate(places[first:last]):
+            inside[(row, 0, *window)] = True
         return torch.where(inside.to(x.device), blank[:, None], x[:, None])
 
     whole = target_scores(model, x, target, score)[:, None]
@@ -327,10 +327,10 @@ def otsu(values: Float[Tensor, "n v"], among: Bool[Tensor, "n v"] | None = None)
     values = values.double()
     low = torch.where(among, values, torch.inf).amin(1, keepdim=True)
     span = torch.where(among, values, -torch.inf).amax(1, keepdim=True) - low
-    low, span = (torch.where(part.isfinite(), part, 0) for part in (low, span))  # none chosen
-    place = (values - low) / torch.where(span > 0, span, 1) * BINS
+    low, span = (torch.where(bound.isfinite(), bound, 0) for bound in (low, span))  # none chosen
+    position = (values - low) / torch.where(span > 0, span, 1) * BINS
     counts = torch.zeros(len(values), BINS, dtype=torch.float64, device=values.device)
-    counts.scatter_add_(1, place.long().clamp(0, BINS - 1), among.double())
+    counts.scatter_add_(1, position.long().clamp(0, BINS - 1), among.double())
     below = counts.cumsum(1)
     mass = (counts * (torch.arange(BINS, device=values.device) + 0.5)).cumsum(1)
     above = below[:, -1:] - below

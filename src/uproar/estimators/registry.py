@@ -162,9 +162,9 @@ def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callab
     return estimators.declare(None, ("x", "fraction", "context"), **facts)
 
 
-def run(entry: Entry, given: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None) -> Any:
+def run(entry: Entry, inputs: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None) -> Any:
     """What an entry's function returns; a function of the user gets copies, and cannot change what others share."""
-    return guarded_call(f"The estimator {entry.name}", entry.function, given, options, model)
+    return guarded_call(f"The estimator {entry.name}", entry.function, inputs, options, model)
 
 
 def register_file(module: ModuleType) -> None:
@@ -175,8 +175,8 @@ def register_file(module: ModuleType) -> None:
     if estimators.redeclare(module.__name__):
         return
     for name, function in list(vars(module).items()):
-        own = inspect.isfunction(function) and function.__module__ == module.__name__ and function.__name__[0] != "_"
-        if own and tuple(inspect.signature(function).parameters)[:3] == INPUTS:
+        local = inspect.isfunction(function) and function.__module__ == module.__name__ and function.__name__[0] != "_"
+        if local and tuple(inspect.signature(function).parameters)[:3] == INPUTS:
             register_function(name, function)
 
 

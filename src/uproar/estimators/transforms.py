@@ -115,10 +115,10 @@ def gaussian_filter(a: Tensor, sigma: float, radius: int, border: Literal["zero"
         if border == "zero":
             padded = F.pad(a, (radius, radius) if dim == -1 else (0, 0, radius, radius))
         else:
-            place = torch.arange(-radius, size + radius) % (2 * size)
-            place = torch.minimum(place, 2 * size - 1 - place)
-            place = mirrored(size, radius, radius) if border == "mirror" else place
-            padded = a.index_select(dim, place.to(a.device))
+            index = torch.arange(-radius, size + radius) % (2 * size)
+            index = torch.minimum(index, 2 * size - 1 - index)
+            index = mirrored(size, radius, radius) if border == "mirror" else index
+            padded = a.index_select(dim, index.to(a.device))
         # a sum of shifted images is faster than a convolution with one channel
         a = sum((weight * padded.narrow(dim, i, size) for i, weight in enumerate(weights)), torch.zeros(()))
     return a

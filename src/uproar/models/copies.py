@@ -86,15 +86,15 @@ def folded(network: nn.Module) -> nn.Module:
     to rounding. It takes about half of the time of a pass.
     """
     network = copy.deepcopy(network).eval()
-    for pool in [part for part in network.modules() if type(part) is nn.AdaptiveAvgPool2d]:
+    for pool in [module for module in network.modules() if type(module) is nn.AdaptiveAvgPool2d]:
         pool.__class__ = _PoolWhatIsLarger
-    for part in [part for part in network.modules() if isinstance(part, nn.Sequential)]:
-        for i in range(len(part) - 1):
-            first, second = part[i], part[i + 1]
+    for module in [module for module in network.modules() if isinstance(module, nn.Sequential)]:
+        for i in range(len(module) - 1):
+            first, second = module[i], module[i + 1]
             if type(first) is nn.Conv2d and type(second) is nn.BatchNorm2d and second.running_var is not None:
-                part[i], part[i + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
-                if i + 2 < len(part) and type(part[i + 2]) is nn.ReLU:
-                    part[i + 2] = nn.ReLU(inplace=True)  # which needs no memory of its own
+                module[i], module[i + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
+                if i + 2 < len(module) and type(module[i + 2]) is nn.ReLU:
+                    module[i + 2] = nn.ReLU(inplace=True)  # which needs no memory of its own
     return network
 
 

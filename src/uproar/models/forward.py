@@ -145,11 +145,11 @@ def needs_contiguous_input(model: nn.Module) -> bool:
     """
     if model not in _PLAIN:
         _PLAIN[model] = any(
-            isinstance(part, nn.Conv2d)
-            and set(part.kernel_size) == {1}
-            and max(part.stride) > 1
-            and part.in_channels // part.groups < 8
-            for part in model.modules()
+            isinstance(module, nn.Conv2d)
+            and set(module.kernel_size) == {1}
+            and max(module.stride) > 1
+            and module.in_channels // module.groups < 8
+            for module in model.modules()
         )
     return _PLAIN[model]
 
@@ -233,15 +233,15 @@ class HeldInputs:
     """The image that is asked about, where inputs belong to images."""
 
     @classmethod
-    def of(cls, given: Any, images: int, image: int | None = None) -> HeldInputs:
+    def of(cls, inputs: Any, images: int, image: int | None = None) -> HeldInputs:
         """The inputs as they were given, refused where they are none."""
-        if isinstance(given, Tensor | str) or not isinstance(given, Mapping | Sequence):
+        if isinstance(inputs, Tensor | str) or not isinstance(inputs, Mapping | Sequence):
             raise BadInput(
                 "inputs= are the model's inputs beside the images, by name ({'age': ages}) or in order ([ages]), not "
-                f"{type(given).__name__}."
+                f"{type(inputs).__name__}."
             )
-        pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
-        return cls({place: plain(value) for place, value in pairs}, images, image)
+        pairs = inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs)
+        return cls({key: plain(value) for key, value in pairs}, images, image)
 
     @property
     def by_image(self) -> bool:
@@ -251,20 +251,20 @@ class HeldInputs:
     def beside(self, count: int) -> dict[int | str, Any]:
         """What the model gets beside `count` images, which are versions of one image where inputs belong to images."""
         values = {}
-        for place, value in self.values.items():
+        for key, value in self.values.items():
             rows = _rows(value)
             if rows == self.images > 1:
                 if self.image is None:
                     raise BadInput("An input that belongs to single images was asked for without saying of which.")
                 value, rows = value[self.image : self.image + 1], 1
-            values[place] = value.expand(count, *value.shape[1:]) if rows == 1 else value
+            values[key] = value.expand(count, *value.shape[1:]) if rows == 1 else value
         return values
 
     @property
     def odd(self) -> list[str]:
         """Which have neither one row nor one for each image: right only for a model that takes them as they are."""
-        rows = {str(place): _rows(value) for place, value in self.values.items()}
-        return [f"{place!r} has {count}" for place, count in rows.items() if count not in (None, 1, self.images)]
+        rows = {str(key): _rows(value) for key, value in self.values.items()}
+        return [f"{key!r} has {count}" for key, count in rows.items() if count not in (None, 1, self.images)]
 
 
 def _rows(value: Any) -> int | None:
@@ -279,11 +279,11 @@ def holding(model: nn.Module, held: HeldInputs | None) -> Iterator[None]:
         return
 
     def add(
-        _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+        _module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        values = held.beside(len(given[0]))
-        positional = [value for place, value in values.items() if isinstance(place, int)]
-        return (*given, *positional), {**named, **{n: value for n, value in values.items() if isinstance(n, str)}}
+        values = held.beside(len(inputs[0]))
+        positional = [value for key, value in values.items() if isinstance(key, int)]
+        return (*inputs, *positional), {**named, **{n: value for n, value in values.items() if isinstance(n, str)}}
 
     hook = model.register_forward_pre_hook(add, with_kwargs=True)
     try:
@@ -374,12 +374,12 @@ class MemoryBudget:
         """`work(span, rows)` over 0..n-1 in spans of at most `most` and `rows`; one that fails is done in halves."""
         start = 0
 
-        def part(rows: int) -> tuple[int, Result]:
+        def next_span(rows: int) -> tuple[int, Result]:
             span = slice(start, min(start + min(most, rows), n))
             return span.stop, work(span, rows)
 
         while start < n:
-            start, result = self.run(part)
+            start, result = self.run(next_span)
             yield result
 
 
@@ -400,11 +400,11 @@ def bytes_per_image(model: nn.Module, x: Tensor) -> int:
             total += output.numel() * output.element_size()
 
     leaves = [
-        part for part in model.modules() if not list(part.children()) and not isinstance(part, torch.jit.ScriptModule)
+        leaf for leaf in model.modules() if not list(leaf.children()) and not isinstance(leaf, torch.jit.ScriptModule)
     ]  # a scripted module has no hooks: only its images are counted
     with borrowed(model), torch.inference_mode():
-        for part in leaves:
-            part.register_forward_hook(add)
+        for leaf in leaves:
+            leaf.register_forward_hook(add)
         forward(model, pair.to(device_of(model)))
     return total // 2
 

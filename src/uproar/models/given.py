@@ -54,23 +54,23 @@ def read_given(images: Any, limit: int | None = None, seed: int = 0) -> tuple[Te
             "Images are a tensor or an array (n, c, h, w), a folder, a data set, or batches such as of a DataLoader, "
             f"not {type(images).__name__}."
         )
-    parts: list[Tensor] = []
-    found: list[Tensor | None] = []
+    batches: list[Tensor] = []
+    all_labels: list[Tensor | None] = []
     count = 0
     for item in images:
         pixels, label = _item(item)
-        parts.append(_batch(pixels))
-        found.append(None if label is None else torch.as_tensor(label).reshape(-1))
-        count += len(parts[-1])
+        batches.append(_batch(pixels))
+        all_labels.append(None if label is None else torch.as_tensor(label).reshape(-1))
+        count += len(batches[-1])
         if limit is not None and count >= limit:
             break
-    if not parts:
+    if not batches:
         raise BadInput("There are no images: give at least one.")
-    if len({tuple(part.shape[1:]) for part in parts}) > 1:
+    if len({tuple(batch.shape[1:]) for batch in batches}) > 1:
         raise BadShape("The images have several sizes, and a network sees one: resize them in the transform.")
-    classes = [label for label in found if label is not None and not label.is_floating_point()]
+    classes = [label for label in all_labels if label is not None and not label.is_floating_point()]
     known = torch.cat(classes) if classes else None
-    x = torch.cat(parts)
+    x = torch.cat(batches)
     return x[:limit], None if known is None or len(known) != len(x) else known[:limit].long()
 
 
@@ -105,7 +105,7 @@ def _batch(pixels: Any) -> Tensor:
     return x / 255 if x.dtype == torch.uint8 else x.float() if x.dtype == torch.float64 and turned else x
 
 
-def normalisation(given: Any) -> Preprocess | None:
+def normalisation(choice: Any) -> Preprocess | None:
     """What a user says of normalisation: a name, (mean, std), a transform of torchvision, weights, an image processor.
 
     >>> normalisation("imagenet").mean.flatten()
@@ -113,25 +113,25 @@ def normalisation(given: Any) -> Preprocess | None:
     >>> normalisation((0.5, 0.25)).std.flatten()
     tensor([0.2500])
     """
-    if isinstance(given, str) and re.fullmatch(r"[-\d.,e ]+", given):
-        numbers = [float(number) for number in given.split(",")]
-        given = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
-    if isinstance(given, str):
-        if given not in FIXED or given == "caffe":
+    if isinstance(choice, str) and re.fullmatch(r"[-\d.,e ]+", choice):
+        numbers = [float(number) for number in choice.split(",")]
+        choice = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+    if isinstance(choice, str):
+        if choice not in FIXED or choice == "caffe":
             names = ", ".join(name for name in FIXED if name != "caffe")
-            raise BadInput(f"normalise= is one of {names}, a pair (mean, std) or a transform, not {given!r}.")
-        return None if given == "none" else Preprocess(*FIXED[given])
-    if given is None:
+            raise BadInput(f"normalise= is one of {names}, a pair (mean, std) or a transform, not {choice!r}.")
+        return None if choice == "none" else Preprocess(*FIXED[choice])
+    if choice is None:
         return None
-    if isinstance(given, tuple | list) and len(given) == 2:
-        mean, std = (torch.as_tensor(part, dtype=torch.float).flatten().tolist() for part in given)
+    if isinstance(choice, tuple | list) and len(choice) == 2:
+        mean, std = (torch.as_tensor(values, dtype=torch.float).flatten().tolist() for values in choice)
         return Preprocess(tuple(mean), tuple(std))
-    found = _found_in(given)
-    if found is None:
+    preprocess = _found_in(choice)
+    if preprocess is None:
         raise BadInput(
-            f"normalise= is a name, a pair (mean, std) or a transform, and {given!r:.80} names no mean and std."
+            f"normalise= is a name, a pair (mean, std) or a transform, and {choice!r:.80} names no mean and std."
         )
-    return found
+    return preprocess
 
 
 def _found_in(source: Any) -> Preprocess | None:
@@ -144,15 +144,15 @@ def _found_in(source: Any) -> Preprocess | None:
     if steps is None:
         return None
     parts = [steps()] if callable(steps) and not isinstance(steps, nn.Module) else steps
-    return next((found for part in parts if (found := _found_in(part)) is not None), None)
+    return next((preprocess for step in parts if (preprocess := _found_in(step)) is not None), None)
 
 
 def found_normalisation(model: nn.Module, source: Any) -> Preprocess | None:
     """The normalisation that a loader's data set, a network of timm or of Hugging Face says it has; None without."""
     data = getattr(source, "dataset", source)
     transform = getattr(data, "transform", None)
-    if transform is not None and (found := _found_in(transform)) is not None:
-        return found
+    if transform is not None and (preprocess := _found_in(transform)) is not None:
+        return preprocess
     if getattr(model, "pretrained_cfg", None):
         return Preprocess.of_timm(model)
     name = getattr(getattr(model, "config", None), "_name_or_path", "")

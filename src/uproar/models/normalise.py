@@ -171,9 +171,9 @@ def with_first_step(network: nn.Module, step: nn.Module) -> nn.Module:
     return network
 
 
-def _normalised(network: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _normalised(network: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     first: Any = network.get_submodule("normalise")
-    return (first(given[0]), *given[1:]), named
+    return (first(inputs[0]), *inputs[1:]), named
 
 
 @contextmanager

@@ -203,17 +203,17 @@ def hugging_face_entry(name: str) -> Entry:
         transformers = _imported("transformers")
         auto = transformers.AutoModelForImageClassification
         try:
-            facts, _ = transformers.image_processing_base.ImageProcessingMixin.get_image_processor_dict(place)
+            facts, _ = transformers.image_processing_base.ImageProcessingMixin.get_image_processor_dict(source)
             if pretrained:
-                made = auto.from_pretrained(place)
+                model = auto.from_pretrained(source)
             else:
-                made = auto.from_config(transformers.AutoConfig.from_pretrained(place, num_labels=classes))
+                model = auto.from_config(transformers.AutoConfig.from_pretrained(source, num_labels=classes))
         except (OSError, ValueError, KeyError, ImportError) as error:
-            raise BadInput(f"The Hugging Face model {place!r} cannot be loaded: {one_line(error)}") from None
-        return preprocessed(made, facts)
+            raise BadInput(f"The Hugging Face model {source!r} cannot be loaded: {one_line(error)}") from None
+        return preprocessed(model, facts)
 
     bare = name.partition(":")[2]
-    place = bare.strip("'\"")
+    source = bare.strip("'\"")
     network.__doc__ = f"{bare} as transformers builds it, with its trained weights; preprocesses inside."
     return Entry("model", name, network)
 

@@ -38,7 +38,7 @@ class SmallCNN(nn.Sequential):
     @property
     def blocks(self) -> list[Any]:
         """The convolutional blocks, in order: each a convolution, a batch norm and a ReLU."""
-        return [part for part in self if isinstance(part, Block)]
+        return [block for block in self if isinstance(block, Block)]
 
 
 @models.declare("cnn-small", size="about 6 thousand weights on 8×8 images")
@@ -190,8 +190,8 @@ def hand_set(
 def _spread(weights: Sequence[float]) -> Tensor:
     """The weights of parts as weights of all squares."""
     row = torch.zeros(GRID**2)
-    for place, weight in zip(PLACES, weights, strict=False):
-        row[place] = weight
+    for square, weight in zip(PLACES, weights, strict=False):
+        row[square] = weight
     return row
 
 

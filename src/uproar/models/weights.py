@@ -59,16 +59,16 @@ def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> 
     own weights where the file's are for another number of classes.
     """
     stored = read_weights(path)
-    for place, module in model.named_modules():
-        if isinstance(module, NetworkNormalise) and f"{place}.mean" not in stored:
+    for prefix, module in model.named_modules():
+        if isinstance(module, NetworkNormalise) and f"{prefix}.mean" not in stored:
             module.use_published()
-            stored |= {f"{place}.{name}": value for name, value in module.state_dict().items()}
+            stored |= {f"{prefix}.{name}": value for name, value in module.state_dict().items()}
     weights = model.state_dict()
     counters = {name: weights[name] for name in weights if name.endswith("num_batches_tracked")}
     stored = {**counters, **stored}
     if new_head:
         last = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)][-1:]
-        head = [f"{name}.{part}" for name in last for part in ("weight", "bias")]
+        head = [f"{name}.{kind}" for name in last for kind in ("weight", "bias")]
         stored |= {n: weights[n] for n in head if n in stored and stored[n].shape != weights[n].shape}
     problems = differences(weights, stored)
     if problems:
@@ -81,19 +81,19 @@ SHOWN = 6
 """Names of weights that are listed of each kind of difference."""
 
 
-def differences(own: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
+def differences(weights: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
     """How the weights of a file differ from those a model has, in words; nothing where they fit.
 
     >>> differences({"a": torch.ones(2), "b": torch.ones(1)}, {"a": torch.ones(3), "c": torch.ones(1)})
     '1 missing (b); 1 unexpected (c); 1 of another shape (a is (3,), not (2,))'
     """
     kinds = {
-        "missing": [name for name in own if name not in stored],
-        "unexpected": [name for name in stored if name not in own],
+        "missing": [name for name in weights if name not in stored],
+        "unexpected": [name for name in stored if name not in weights],
         "of another shape": [
-            f"{name} is {tuple(stored[name].shape)}, not {tuple(own[name].shape)}"
-            for name in own
-            if name in stored and stored[name].shape != own[name].shape
+            f"{name} is {tuple(stored[name].shape)}, not {tuple(weights[name].shape)}"
+            for name in weights
+            if name in stored and stored[name].shape != weights[name].shape
         ],
     }
     words = []

@@ -37,15 +37,15 @@ def mirrored(length: int, before: int, after: int) -> Tensor:
     [2, 1, 0, 1, 2, 1]
     """
     period = max(1, 2 * length - 2)
-    place = torch.arange(-before, length + after) % period
-    return torch.minimum(place, period - place).clamp_max(length - 1)
+    position = torch.arange(-before, length + after) % period
+    return torch.minimum(position, period - position).clamp_max(length - 1)
 
 
 def correlate(x: Tensor, kernel: Tensor, dim: int) -> Tensor:
     """The weighted sum of the values around each one along an axis; the signal is mirrored at its ends."""
     size = len(kernel)
-    place = mirrored(x.shape[dim], size // 2, (size - 1) // 2).to(x.device)
-    return weighted_windows(x.index_select(dim, place), kernel, dim)
+    index = mirrored(x.shape[dim], size // 2, (size - 1) // 2).to(x.device)
+    return weighted_windows(x.index_select(dim, index), kernel, dim)
 
 
 def weighted_windows(x: Tensor, kernel: Tensor, dim: int) -> Tensor:
@@ -98,7 +98,7 @@ def mean(x: Images, removed: Tensor, around: FillContext, *, images: Size | None
 def sample_colour(read: Callable[[Tensor], Tensor], total: int, images: int) -> Tensor:
     """The mean colour, (c,), of `images` out of `total` training images, drawn once and for all."""
     rows = torch.randperm(total, generator=generator("mean of images"))[:images].sort().values
-    sums = [read(part).double().mean((2, 3)).sum(0) for part in rows.split(128)]
+    sums = [read(chunk).double().mean((2, 3)).sum(0) for chunk in rows.split(128)]
     return (torch.stack(sums).sum(0) / len(rows)).float()
 
 
@@ -192,8 +192,8 @@ def fill_code(fill: object) -> dict[str, str]:
 def replacement(x: Images, removed: Tensor, fill: str, around: FillContext) -> Images:
     """What stands in the removed places; what it holds elsewhere means nothing."""
     entry, options = read_fill(fill)
-    given = [x, removed, around]
-    pixels = guarded_call(f"The fill {entry.name}", entry.function, given, options)
+    inputs = [x, removed, around]
+    pixels = guarded_call(f"The fill {entry.name}", entry.function, inputs, options)
     if entry.code and (not isinstance(pixels, Tensor) or pixels.shape != x.shape):
         got = tuple(pixels.shape) if isinstance(pixels, Tensor) else type(pixels).__name__
         raise BadShape(

@@ -135,14 +135,14 @@ def _solve_sparse(x: np.ndarray, removed: np.ndarray) -> None:
         if (down, right) == (1, 1):
             continue
         weight = 1 / 6 if 1 in (down, right) else 1 / 12
-        place = rows + down, columns + right
-        other = number[place]
-        degree += weight * (known[place] | (other >= 0))
-        b += weight * values[place]
+        neighbour = rows + down, columns + right
+        other = number[neighbour]
+        degree += weight * (known[neighbour] | (other >= 0))
+        b += weight * values[neighbour]
         mine = np.flatnonzero(other >= 0)
         couplings.append((np.full(len(mine), -weight), mine, other[mine]))
     couplings.append((degree, np.arange(unknowns), np.arange(unknowns)))
-    entries, i, j = (np.concatenate(part) for part in zip(*couplings, strict=True))
+    entries, i, j = (np.concatenate(column) for column in zip(*couplings, strict=True))
     import scipy.sparse.linalg  # loads slowly
 
     matrix = scipy.sparse.csc_array((entries, (i, j)), shape=(unknowns, unknowns))

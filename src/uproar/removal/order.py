@@ -120,8 +120,8 @@ def pack_levels(levels: np.ndarray, kinds: int) -> np.ndarray:
     places = _places(kinds)
     padded = np.pad(levels, ((0, 0), (0, -levels.shape[1] % len(places))))
     packed = padded[:, :: len(places)].copy()
-    for k, place in enumerate(places[1:], start=1):
-        packed += padded[:, k :: len(places)] * place
+    for k, factor in enumerate(places[1:], start=1):
+        packed += padded[:, k :: len(places)] * factor
     return packed
 
 
@@ -129,8 +129,8 @@ def unpack_levels(packed: np.ndarray, kinds: int, features: int) -> np.ndarray:
     """The levels of some images again, (n, features)."""
     places = _places(kinds)
     levels = np.empty((len(packed), packed.shape[1] * len(places)), np.uint8)
-    for k, place in enumerate(places):
-        levels[:, k :: len(places)] = packed // place % np.uint8(max(2, kinds))
+    for k, factor in enumerate(places):
+        levels[:, k :: len(places)] = packed // factor % np.uint8(max(2, kinds))
     return levels[:, :features]
 
 

@@ -304,7 +304,7 @@ def _work(readings: Sequence[Reading], cells: float) -> dict[str, float]:
 
 def _whole_size(split: Split) -> int:
     """How many images a split has, those that a limit leaves out included."""
-    return len(split) if split.part is None else split.part.whole
+    return len(split) if split.subset is None else split.subset.whole
 
 
 def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:

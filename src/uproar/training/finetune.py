@@ -143,9 +143,9 @@ class FineTunedCopies:
     def __call__(self, tuning: FineTuning) -> nn.Module:
         """The copy, in evaluation mode."""
         if tuning not in self._made:
-            given = (self.model, self.images, self.labels, self.mean, tuning, self.seed, self.progress)
+            arguments = (self.model, self.images, self.labels, self.mean, tuning, self.seed, self.progress)
             student = _trainable_copy(self.model)
-            student.load_state_dict(self.keep(tuning, lambda: fine_tuned(*given).state_dict()))
+            student.load_state_dict(self.keep(tuning, lambda: fine_tuned(*arguments).state_dict()))
             self._made[tuning] = channels_last(student).eval()
         return self._made[tuning]
 

@@ -62,8 +62,8 @@ def prefetch(source: Rows, parts: Iterable[Tensor | slice], threads: int = 1) ->
     waiting: deque[Future[Tensor]] = deque()
     pool = ThreadPoolExecutor(threads, "uproar-read")
     try:
-        for part in parts:
-            waiting.append(pool.submit(source.__getitem__, part))
+        for rows in parts:
+            waiting.append(pool.submit(source.__getitem__, rows))
             if len(waiting) >= threads + AHEAD:
                 yield waiting.popleft().result()
         while waiting:
@@ -84,7 +84,7 @@ def replaced_layers(model: nn.Module, ghost: int | None, device: torch.device) -
         forward = type(norm).forward
         if ghost is None or not norm.training or len(x) < 2 * ghost:
             return forward(norm, x)
-        return torch.cat([forward(norm, part) for part in x.tensor_split(len(x) // ghost)])
+        return torch.cat([forward(norm, chunk) for chunk in x.tensor_split(len(x) // ghost)])
 
     def drawn_on_cpu(layer: Any, x: Tensor) -> Tensor:
         if not layer.training or layer.p == 0:
@@ -121,15 +121,15 @@ class Optimiser:
     def step(self, gradients: Sequence[Tensor | None], rate: float) -> None:
         """Move the weights in place; weights that the loss does not depend on stay."""
         used = [i for i, gradient in enumerate(gradients) if gradient is not None]
-        given = [self.weights[i] for i in used], [gradient for gradient in gradients if gradient is not None]
+        tensors = [self.weights[i] for i in used], [gradient for gradient in gradients if gradient is not None]
         usual: dict[str, Any] = {"fused": True, "lr": rate, "weight_decay": self.recipe.weight_decay, "maximize": False}
         if self.recipe.optimizer == "adam":
             first, second, taken = ([state[i] for i in used] for state in (self.first, self.second, self.taken))
-            adam(*given, first, second, [], taken, amsgrad=False, beta1=0.9, beta2=0.999, eps=1e-8, **usual)
+            adam(*tensors, first, second, [], taken, amsgrad=False, beta1=0.9, beta2=0.999, eps=1e-8, **usual)
             return
         moving, momentum = [self.velocity[i] for i in used], self.recipe.momentum
         nesterov = self.recipe.nesterov and momentum > 0
-        sgd(*given, moving, momentum=momentum, dampening=0.0, nesterov=nesterov, **usual)
+        sgd(*tensors, moving, momentum=momentum, dampening=0.0, nesterov=nesterov, **usual)
         for i, speed in zip(used, moving, strict=True):
             self.velocity[i] = speed
 
@@ -165,16 +165,16 @@ def _moved(x: Tensor, rng: torch.Generator, black: bool) -> Tensor:
     else:
         row, column = row.clamp(0, h - 1), column.clamp(0, w - 1)
     samples = torch.arange(len(x))[:, None, None]
-    places = (part.to(x.device) for part in (samples, row[:, :, None], column[:, None, :]))
-    return x.permute(0, 2, 3, 1)[tuple(places)].permute(0, 3, 1, 2)
+    indices = (index.to(x.device) for index in (samples, row[:, :, None], column[:, None, :]))
+    return x.permute(0, 2, 3, 1)[tuple(indices)].permute(0, 3, 1, 2)
 
 
 def _resized_crop(x: Tensor, rng: torch.Generator) -> Tensor:
     """Lengths count from the middle of the image, whose edges lie at -1 and 1."""
-    area, ratio, *place = torch.rand(4, len(x), generator=rng).double()
+    area, ratio, *centre = torch.rand(4, len(x), generator=rng).double()
     area, ratio = 0.08 + 0.92 * area, (4 / 3) ** (2 * ratio - 1)
     sides = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], 1).clamp_max(1)
-    middle = (2 * torch.stack(place, 1) - 1) * (1 - sides)
+    middle = (2 * torch.stack(centre, 1) - 1) * (1 - sides)
     box = torch.cat([torch.diag_embed(sides), middle[:, :, None]], 2).float().to(x.device)
     grid = F.affine_grid(box, list(x.shape), align_corners=False)
     return F.grid_sample(x, grid, "bilinear", "border", align_corners=False)
@@ -304,8 +304,8 @@ def predict(model: nn.Module, x: Images | Rows, batch_size: int = BATCH) -> Logi
     if not len(x):
         raise BadInput("There are no images to ask the model about.")
 
-    def ask(part: Tensor) -> Tensor:
-        return forward(model, part.to(device).contiguous(memory_format=torch.channels_last)).to(part.device)
+    def ask(batch: Tensor) -> Tensor:
+        return forward(model, batch.to(device).contiguous(memory_format=torch.channels_last)).to(batch.device)
 
     device = device_of(model)
     with borrowed(model), torch.inference_mode():
@@ -313,7 +313,7 @@ def predict(model: nn.Module, x: Images | Rows, batch_size: int = BATCH) -> Logi
             scores = in_batches(ask, x, size=batch_size)
         else:
             read = prefetch(x, spans(len(x), batch_size), reader_threads(device))
-            scores = torch.cat([in_batches(ask, part, size=batch_size) for part in read])
+            scores = torch.cat([in_batches(ask, images, size=batch_size) for images in read])
     return scores.clone()
 
 

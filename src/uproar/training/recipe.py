@@ -63,12 +63,12 @@ class Recipe(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_paper(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            given = {"name": given}
-        if isinstance(given, dict) and given.get("name") is not None:
-            return {**recipes[str(given["name"])].function(), **given}
-        return given
+    def _from_paper(cls, settings: Any) -> Any:
+        if isinstance(settings, str):
+            settings = {"name": settings}
+        if isinstance(settings, dict) and settings.get("name") is not None:
+            return {**recipes[str(settings["name"])].function(), **settings}
+        return settings
 
     @model_validator(mode="after")
     def _steps_have_milestones(self) -> Recipe:
@@ -98,7 +98,7 @@ class Recipe(BaseModel):
             for name, value in self.model_dump(mode="json").items()
             if getattr(usual, name) != getattr(self, name)
         ]
-        return " with ".join(part for part in (self.name or "default", ", ".join(changed)) if part)
+        return " with ".join(text for text in (self.name or "default", ", ".join(changed)) if text)
 
     @property
     def plain(self) -> bool:

@@ -83,7 +83,7 @@ def fit_stack(
     batch = min(recipe.batch, n)
     per_epoch = n // batch
     seeds = [seed] if isinstance(seed, int) else [*seed]
-    orders, rng = [generator(own, "batches") for own in seeds], generator(seeds[0], "augmentation")
+    orders, rng = [generator(order_seed, "batches") for order_seed in seeds], generator(seeds[0], "augmentation")
     optimiser = Optimiser([stack.flat], recipe)
     for epoch in range(recipe.epochs):
         rows = torch.stack([torch.randperm(n, generator=order)[: per_epoch * batch] for order in orders])
@@ -92,7 +92,7 @@ def fit_stack(
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
             # one loss at a time: the rows of a network must not be dealt out with those of another
             pairs = zip(scores.unbind(), wanted, strict=True)
-            losses = [training_loss(answers(own), y, kind, recipe.label_smoothing) for own, y in pairs]
+            losses = [training_loss(answers(logits), y, kind, recipe.label_smoothing) for logits, y in pairs]
             gradients = [each.flatten(1) for each in torch.autograd.grad(losses, stack.weights)]
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
             optimiser.step([torch.cat([*gradients, stack.rest], 1)], rate)
@@ -112,10 +112,10 @@ def _reader(models: Sequence[SmallCNN], images: Sequence[Tensor | Rows]) -> Call
     def read(rows: Tensor) -> Tensor:
         if len(held) < len(pairs):
             of_each = zip(pairs, rows.expand(len(pairs), -1), strict=True)
-            return torch.cat([model[0](x[own]) for (model, x), own in of_each], 1)
+            return torch.cat([model[0](x[index]) for (model, x), index in of_each], 1)
         if len(rows) == 1:
             return whole[rows[0]]
-        return torch.cat([x[own] for x, own in zip(held, rows, strict=True)], 1)
+        return torch.cat([x[index] for x, index in zip(held, rows, strict=True)], 1)
 
     return read
 
@@ -131,7 +131,7 @@ def _batches(
         if len(some) == 1:
             labels = table.index_select(1, some[0])
         else:
-            labels = torch.stack([column[own] for column, own in zip(table, some, strict=True)])
+            labels = torch.stack([column[index] for column, index in zip(table, some, strict=True)])
         yield from zip(read(some).split(batch), labels.split(batch, 1), strict=True)
 
 
@@ -141,15 +141,15 @@ class _Stack:
     def __init__(self, models: Sequence[SmallCNN]) -> None:
         self.pool = models[0].pool
         self.places = self.pool[0] * self.pool[1]
-        parts = [torch.stack(own) for own in zip(*map(_parts, models), strict=True)]
-        lengths = [part[0].numel() for part in parts]
+        parts = [torch.stack(tensors) for tensors in zip(*map(_parts, models), strict=True)]
+        lengths = [values[0].numel() for values in parts]
         self.flat = parts[0].new_zeros(len(models), -(-sum(lengths) // LANE) * LANE)
         self.weights: list[Tensor] = []
         *places, rest = self.flat.split([*lengths, self.flat.shape[1] - sum(lengths)], 1)
         self.rest = rest.clone()  # zeros behind the gradients of the weights
-        for part, own in zip(parts, places, strict=True):
-            own.copy_(part.flatten(1))
-            self.weights.append(own.unflatten(1, part.shape[1:]).detach().requires_grad_())
+        for values, view in zip(parts, places, strict=True):
+            view.copy_(values.flatten(1))
+            self.weights.append(view.unflatten(1, values.shape[1:]).detach().requires_grad_())
         *layers, self.head, self.bias = self.weights
         self.blocks = [
             _StackedBlock([model.blocks[i] for model in models], layers[3 * i : 3 * i + 3])
@@ -182,8 +182,8 @@ class _Stack:
                 norm.running_var.copy_(stacked.var[i, 0])
                 norm.num_batches_tracked.add_(steps)
             head: Any = model[-1]
-            own = self.head[i].reshape(self.places, -1, len(head.weight)).permute(2, 1, 0)
-            head.weight.copy_(own.reshape(head.weight.shape))
+            head_weight = self.head[i].reshape(self.places, -1, len(head.weight)).permute(2, 1, 0)
+            head.weight.copy_(head_weight.reshape(head.weight.shape))
             head.bias.copy_(self.bias[i, 0])
             channels_last(model).eval()
 
@@ -264,12 +264,12 @@ def _routes(images: int, h: int, w: int, stride: int) -> list[tuple[Tensor, Tens
     taps = F.unfold(pixels, 3, padding=1, stride=stride)[0].T.flatten().long() - 1
     inside = taps >= 0
     order = taps.argsort(stable=True)[int((~inside).sum()) :]
-    there = taps[inside], inside.long(), h * w
+    forth = taps[inside], inside.long(), h * w
     back = order, taps[inside].bincount(minlength=h * w), len(taps)
     image = torch.arange(images)[:, None]  # the route of one image is repeated for all
     return [
         ((rows + image * of).flatten().int(), (sizes.cumsum(0) - sizes + image * len(rows)).flatten().int())
-        for rows, sizes, of in (there, back)
+        for rows, sizes, of in (forth, back)
     ]
 
 
