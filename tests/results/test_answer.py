@@ -92,11 +92,20 @@ def test_a_metric_that_the_board_trusts_decides_before_one_that_it_does_not(boar
     board |= {"deletion": 0.42}
     assert answered(pair[0]).lines[-1] == (
         "Caveat: on 2 networks whose use of the input is known, insertion put 70% of the pairs of methods in the right "
-        "order (whole order; 70% by the top pixels; chance: 50%), and on 1 of real pictures 70% of the pairs of a method "
-        "and a baseline. It misses the mark of a trusted metric (docs/board.md)."
+        "order (whole order; 70% by the top pixels; chance: 50%), and on 1 network of real pictures 70% of the pairs "
+        "of a method and a baseline. It misses the mark of a trusted metric (docs/board.md)."
     )
     board.clear()
     assert answered(*pair).lines[-1].endswith("by insertion and deletion with these settings was not measured.")
+
+
+def test_a_method_is_not_recommended_beside_one_that_is_significantly_better(board):
+    one = measured(BASELINES | {"occlusion": 0.84, "lrp": 0.80}, name="insertion", kind="filled")
+    two = measured(BASELINES | {"occlusion": 0.6, "lrp": 0.8}, name="road", kind="filled")
+    board |= {agreement(["insertion", "road"]): 0.9}
+    answer = answered(one, two)
+    assert (answer.recommended, answer.methods) == (("lrp",), ("lrp", "occlusion"))
+    assert "Also better than the baselines, but behind: `occlusion`." in answer.sentence
 
 
 def test_metrics_that_the_board_trusts_together_decide_together_and_before_what_it_does_not_trust(board):
@@ -149,6 +158,8 @@ def test_a_network_that_fails_on_any_filled_image_says_nothing_by_filled_images(
     answer = answered(measured(BASELINES | {"ig": 0.8}, kind="filled", replicates=1, random_curve=curve))
     assert not answer.choice.deciding
     assert "accuracy is not kept when 3 % of the pixels are replaced at random" in answer.sentence
+    guessing = measured(BASELINES | {"ig": 0.8}, kind="filled", replicates=1, random_curve=((0.0, 0.1), (1.0, 0.2)))
+    assert checked([guessing])[0].unreliable == "the network is no better on whole images than on empty ones"
     assert in_domain_share([(0.0, 0.2), (0.5, 0.4), (1.0, 0.9)]) == 0.0, "a rising curve keeps nothing"
 
 
@@ -304,6 +315,7 @@ def test_a_method_that_no_metric_ranks_has_no_value_and_says_why():
     own = scores.table["method"] == "lrp"
     table = scores.table.assign(ranked=~own, note=np.where(own, "undefined for 3 of 3 images", ""))
     assert replace(scores, table=table).answer.left_out == {"lrp": "undefined for 3 of 3 images"}
+    assert "Left out: `lrp`." in replace(scores, table=table).answer.sentence
 
 
 def test_a_study_that_retrains_recommends_by_paired_tests_over_replicates():

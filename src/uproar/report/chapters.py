@@ -232,7 +232,7 @@ def deciding_chart(answer: Answer, measured: Sequence[Measured]) -> Figure | Non
     if not any(forest.rows for forest in forests):
         return None
     grey = f"Grey band: model-free baselines ({', '.join(baselines)}). " if baselines else ""
-    grey += "Grey points: not significantly better than each of them." if baselines and answer.choice.qualified else ""
+    grey += "Grey points: not significantly better than all of them." if baselines and answer.choice.qualified else ""
     title = f"Every method by {series([measure.head for measure in shown])}"
     return Figure(tuple(forests), len(forests), "deciding", title, grey)
 

@@ -12,7 +12,8 @@ The rule (`recommend`):
    (`KINDS`) with metrics that the board trusts, alone or together (docs/board.md); where there are none, the first.
 2. A method qualifies where a deciding metric finds it significantly better than every model-free baseline, and none
    finds a baseline significantly better. Where `random` is the only baseline nothing is recommended.
-3. Recommended are the best of these and all others that qualify and are not significantly different from it.
+3. Recommended are the best of these and all others that qualify and are not significantly different from it. The best
+   has the best mean rank of those that no other is significantly better than.
 4. Where removing the pixels that the best method ranks first loses less than half as much of what can be known about
    the label as of what can be known about the network's answer, and the intervals of both do not overlap, the network
    and the data disagree about what matters: a possible shortcut.
@@ -122,6 +123,12 @@ def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
         and not any(standing.lead.high < 0 for standing in standings[name])
     )
     decided = Choice(deciding, methods, qualified)
+    unbeaten = (name for name in qualified if not any(decided.better(other, name) for other in qualified))
+    first = next(unbeaten, "")
+    if first and first != qualified[0]:  # the best mean rank is of a method that another is significantly better than
+        place = methods.index(qualified[0])
+        methods = (*methods[:place], first, *(name for name in methods[place:] if name != first))
+        qualified = tuple(name for name in methods if name in qualified)
     best = [name for name in qualified if not decided.better(qualified[0], name)]
     best.sort(key=lambda name: costs[name].passes if name in costs else np.inf)
     random_only = not any(name in metric.baselines - {BASELINE} for metric in deciding for name in metric.values)
@@ -366,6 +373,7 @@ def lines_of(answer: Answer) -> tuple[str, ...]:
     for baseline, methods in sorted(not_better.items(), key=lambda group: -len(group[1]))[:2]:
         others.append(f"Not significantly better than `{baseline}`: {quoted(methods)}.")
     others += [f"Not tested: {quoted(untested)}."] if untested else []
+    others += [f"Left out: {quoted([*answer.left_out])}."] if answer.left_out else []
     lines += [" ".join(others), caveat_of(answer) if use else ""]
     return tuple(line for line in lines if line)
 

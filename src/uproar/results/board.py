@@ -110,10 +110,11 @@ class Card:
         order, top = self.pairs_right("order"), self.pairs_right("top")
         natural = int((self.rows["part"] == "natural").sum())
         pairs = f"{self.pairs_right('baselines', 'natural'):.0%} of the pairs of a method and a baseline"
+        pictures = f", and on {counted(natural, 'network')} of real pictures {pairs}" if natural else ""
         return (
             f"on {counted(len(self.rows) - natural, 'network')} whose use of the input is known, {label} put "
             f"{order:.0%} of the pairs of methods in the right order (whole order; {top:.0%} by the top pixels; "
-            f"chance: 50%){f', and on {natural} of real pictures {pairs}' if natural else ''}."
+            f"chance: 50%){pictures}."
         )
 
     @property

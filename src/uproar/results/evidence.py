@@ -351,6 +351,8 @@ def _why_unreliable(metric: Evidence) -> str:
         and (reach := in_domain_share(metric.random_curve)) < IN_DOMAIN
     ):
         # a network that no longer recognises what lost some random pixels fails for another reason than a ranking
+        if metric.random_curve[0][1] <= metric.random_curve[-1][1]:
+            return "the network is no better on whole images than on empty ones"
         return f"the network's accuracy is not kept when {100 * reach:.0f} % of the pixels are replaced at random"
     return ""
 
