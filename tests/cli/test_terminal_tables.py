@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from tests.cli.printed import terminal_of
 from uproar.cli.ls import Kind, ls
 from uproar.cli.options import LISTINGS
+from uproar.cli.report import print_pairs
 from uproar.cli.results import print_findings, print_metric_tables, print_verdicts
 from uproar.cli.screen import print_table, styled
 from uproar.results.finding import Finding
@@ -137,3 +139,28 @@ def test_the_state_of_a_finding_is_told_apart_from_its_sentence_without_colours(
     finding = Finding("cannot tell", "1 of 3 is.", title="Stability", question="Does it last?")
     print_findings([finding])
     assert "cannot tell: 1 of 3 is." in capsys.readouterr().out
+
+
+def test_a_pair_without_a_test_is_not_called_not_significant(monkeypatch):
+    pairs = pd.DataFrame(
+        {
+            "measure": "road",
+            "better": "ig",
+            "worse": ["grad", "lrp"],
+            "difference": 0.1,
+            "low": 0.05,
+            "high": 0.15,
+            "p": [0.4, np.nan],
+            "n": 200,
+            "ranked": True,
+            "side": 0,
+        }
+    )
+    console = terminal_of(monkeypatch, 80)
+    print_pairs(pairs, {}, "ig", None)
+    verdicts = {
+        row.split("│")[1].strip(): row.split("│")[-2].strip()
+        for row in console.file.getvalue().splitlines()
+        if "│" in row
+    }
+    assert verdicts == {"grad": "not significant", "lrp": "not tested"}

@@ -3,6 +3,7 @@ each other."""
 
 from __future__ import annotations
 
+import math
 import webbrowser
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -170,7 +171,8 @@ def print_pairs(pairs: pd.DataFrame, levels: dict[str, float], method: str, agai
             lead = number_text(towards * row.difference, form)
             low, high = sorted((towards * row.low, towards * row.high))
             verdict = ("better", "green") if ahead else ("worse", "red")
-            verdict = verdict if row.side == 1 else ("not significant", "yellow")
+            if row.side != 1:
+                verdict = ("not tested" if math.isnan(row.p_holm) else "not significant", "yellow")
             rival = row.worse if ahead else row.better
             rows.append((rival, lead, interval_text(low, high, form), p_text(row.p_holm), str(row.n), styled(verdict)))
         where = f" on {key[0]} with {key[1]}" if places else ""
