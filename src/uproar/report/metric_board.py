@@ -37,9 +37,10 @@ def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
         lines.append(f"|{'|'.join(cells)}|")
     provenance = (
         f"`{facts['command']}`, uproar {facts['version']}, torch {facts['torch']}, {facts['minutes']} minutes of "
-        "processor time. Numbers are τ, under *held out* both on the held-out networks alone, under *real pictures* "
-        "against baselines. Beside maps stands on how many of the networks they fool the metric, impostors are "
-        "**bold**."
+        "processor time. Numbers are τ: whole order, top k and *held out* (both, on the held-out networks alone) on "
+        "made-up images, *real pictures* of methods against baselines there, *baselines* and *degraded* on all "
+        "networks. The last column has the maps that fool the metric, each with the number of networks on which it "
+        "does; impostors are **bold**."
     )
     return "\n".join([provenance, "", *lines, ""])
 
