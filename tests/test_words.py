@@ -34,6 +34,7 @@ WORDS = {
     r"unable to judge": "not reliable here, because",
     r"by lot|dealt out": "at random",
     r"interim looks?": "interim analysis",
+    r"protocols?": "metric",
 }
 """Words that must not appear, and what to write instead."""
 PATTERN = re.compile("|".join(rf"(?P<w{number}>\b(?:{words})\b)" for number, words in enumerate(WORDS)), re.IGNORECASE)
@@ -78,6 +79,30 @@ def test_sources_and_templates_use_the_words_of_the_field():
         for word, count in avoided(spoken(file)).items():
             words.setdefault(file.relative_to(SOURCES).parts[0], Counter())[f"{file.name}: {word}"] += count
     assert {folder: every for folder, every in words.items() if every.total() > ALLOWED.get(folder, 0)} == {}
+
+
+PRONOUNS = set("one own made found told asked there given part place".split())
+"""No names of things: a name says what is held."""
+NAMED = {"part of the board": 6, "place in a paper": 3}
+"""Where the word is the thing's own: the development part of the board, the place of a figure in a paper."""
+
+
+def names_of(file: Path) -> list[str]:
+    """The names that a module gives to values, arguments, functions and classes."""
+    named: list[str] = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            named.append(node.id)
+        elif isinstance(node, ast.arg):
+            named.append(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            named.append(node.name)
+    return named
+
+
+def test_names_are_nouns():
+    pronouns = [f"{file.name}: {name}" for file in SOURCES.rglob("*.py") for name in names_of(file) if name in PRONOUNS]
+    assert len(pronouns) <= sum(NAMED.values()), pronouns
 
 
 def paragraphs(page: Path) -> list[str]:

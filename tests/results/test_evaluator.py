@@ -98,7 +98,7 @@ def test_without_controls_nothing_is_decided():
 
 def test_a_replicate_that_lacks_a_fraction_is_left_out():
     scores = scores_of(GAINS, KINDS)
-    scores.bits.own["good", False][1] = np.nan
+    scores.bits.unmoved["good", False][1] = np.nan
     row = scores.table.set_index("estimator").loc["good"]
     assert row["replicates"] == 4 and np.isfinite(row["score"])
 
@@ -112,8 +112,8 @@ def test_the_baseline_that_is_beaten_least_clearly_decides():
     """`centre` is best; `sobel` varies so much over images that beating it is shown least clearly."""
     scores = scores_of({**GAINS, "centre": 0.3, "sobel": 0.2}, KINDS)
     for keeps in (False, True):
-        noise = np.random.default_rng(int(keeps)).normal(0, 8, scores.bits.own["sobel", keeps].shape)
-        scores.bits.own["sobel", keeps][:] += noise - noise.mean()
+        noise = np.random.default_rng(int(keeps)).normal(0, 8, scores.bits.unmoved["sobel", keeps].shape)
+        scores.bits.unmoved["sobel", keeps][:] += noise - noise.mean()
     row = scores.verdicts.set_index("estimator").loc["good"]
     assert row["baseline"] == "sobel"
     assert row["margin"] == pytest.approx(0.6, abs=0.05)

@@ -89,13 +89,13 @@ def outputs_by_change(batch: Batch, changes: Iterable[Change], rows: int = ROWS)
                 changes = fresh[some]
                 for i, change in enumerate(changes):
                     _write(change, piece, images[i * size : (i + 1) * size])
-                answer = asked(batch, images[: len(changes) * size])
+                answer = shown_images(batch, images[: len(changes) * size])
                 table[some, where] = answer.view(len(changes), size, k).to(table)
     outputs.update(zip(fresh, table, strict=True))
     return outputs, len(fresh) * n
 
 
-def asked(batch: Batch, x: Images) -> Tensor:
+def shown_images(batch: Batch, x: Images) -> Tensor:
     """The model's outputs to images."""
     return forward(batch.model, x.contiguous(memory_format=torch.channels_last))
 

@@ -77,7 +77,7 @@ def study_chapter(view: StudyView, by_name: Styles, prefix: str = "") -> Chapter
     """The report of one task and model."""
     answer, scores = view.answer, view.metric_scores
     measured = measured_by(answer, view.evaluators, scores, view.verdicts, view.score_name)
-    why = why_part(answer, measured, view.own(view.results.costs), _marks(view), scores, view.quality)
+    why = why_part(answer, measured, view.rows_here(view.results.costs), _marks(view), scores, view.quality)
     curves = [*curve_figures(view, by_name), *(metric_curves(scores, by_name).values() if scores is not None else ())]
     wall = view.results.provenance.get("wall", {}).get("seconds")
     return _chapter(
@@ -458,7 +458,7 @@ def _benchmark_part(view: StudyView, by_name: Styles) -> Part | None:
     if view.verdicts:
         blocks.append(verdict_figure(view, by_name))
     blocks += [f"{metrics[name].label}: {reason}" for name, reason in view.remarks.items()]
-    spent = view.own(view.results.spent)
+    spent = view.rows_here(view.results.spent)
     for name, rows in spent.groupby("metric", sort=False) if len(spent) else ():
         closed = rows[~rows["open"]].groupby("analysis")["estimator"]
         steps = [f"decided with {n} replicates: {listed(list(names), 30)}" for n, names in closed]

@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.results.board import agreement, card_of
-from uproar.results.evidence import Evidence, Question, checked, facts_of
+from uproar.results.evidence import Evidence, Kind, Question, checked, facts_of
 from uproar.results.finding import Flag, FlagKind
 from uproar.results.html import block
 from uproar.statistics.design import BASELINE, MODEL_FREE
@@ -105,9 +105,10 @@ def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
     about_network = [metric for metric in reliable if metric.question == "model"] or reliable
     if not about_network:
         return Choice((), tuple(names))
-    kinds = [
-        [one for one in about_network if one.kind == kind] for kind in dict.fromkeys(m.kind for m in about_network)
-    ]
+    by_kind: dict[Kind | None, list[Evidence]] = {}
+    for metric in about_network:
+        by_kind.setdefault(metric.kind, []).append(metric)
+    kinds = list(by_kind.values())
     deciding = tuple(next((trusted for kind in kinds if (trusted := trusted_of(kind))), kinds[0]))
 
     ranks = {
@@ -192,7 +193,7 @@ class Answer:
         """One row per method: rank group, standing under every metric, warnings, passes and seconds per image."""
         choice, rows = self.choice, []
         ranked = [name for name in self.methods if any(name in metric.values for metric in choice.deciding)]
-        differ = lambda one, other: choice.better(one, other) or choice.better(other, one)  # noqa: E731
+        differ = lambda first, second: choice.better(first, second) or choice.better(second, first)  # noqa: E731
         letters = letters_of(letter_groups(ranked, differ))
         for method in self.methods:
             row = {"method": method, "group": letters.get(method, ""), "recommended": method in self.recommended}

@@ -98,7 +98,7 @@ class EvaluatorBits:
     Arrays are (replicates, images), NaN where one lacks a fraction.
     """
 
-    own: Mapping[tuple[str, bool], Numbers]
+    unmoved: Mapping[tuple[str, bool], Numbers]
     """By estimator and whether the most important pixels are kept: with each image's own mask."""
     shifted: Mapping[tuple[str, bool], Numbers]
     """The same with the mask moved to another place."""
@@ -144,14 +144,14 @@ class EvaluatorScores:
         """The gains from `removing` and from `keeping`, where there are any."""
         parts = {}
         for keeps in (False, True):
-            unmoved, moved = self.bits.own.get((name, keeps)), self.bits.shifted.get((name, keeps))
+            unmoved, moved = self.bits.unmoved.get((name, keeps)), self.bits.shifted.get((name, keeps))
             if unmoved is not None and moved is not None:
                 parts["keeping" if keeps else "removing"] = mask_gain(unmoved, moved, keeps)
         return parts
 
     def lost_share(self, name: str) -> Interval:
         """The share of what is known under moved masks that is lost with the pixels that an estimator ranks first."""
-        losses_own, moved = (losses.get((name, False)) for losses in (self.bits.own, self.bits.shifted))
+        losses_own, moved = (losses.get((name, False)) for losses in (self.bits.unmoved, self.bits.shifted))
         known = np.nan if losses_own is None or moved is None else self.bits.entropy - float(np.nanmean(moved))
         if losses_own is None or moved is None or not known > 0:
             return Interval(np.nan)
@@ -175,9 +175,9 @@ class EvaluatorScores:
     def _against_random(self, name: str) -> float:
         """The score with the masks of the random ranking as the control."""
         gains = [
-            mask_gain(self.bits.own[name, keeps], self.bits.own[BASELINE, keeps], keeps)
+            mask_gain(self.bits.unmoved[name, keeps], self.bits.unmoved[BASELINE, keeps], keeps)
             for keeps in (False, True)
-            if (name, keeps) in self.bits.own and (BASELINE, keeps) in self.bits.own
+            if (name, keeps) in self.bits.unmoved and (BASELINE, keeps) in self.bits.unmoved
         ]
         return float(np.nanmean(gains)) if gains else np.nan
 
@@ -238,9 +238,9 @@ class EvaluatorScores:
         return frame.sort_values("score", ascending=False, ignore_index=True)
 
 
-def mask_gain(own: Numbers, shifted: Numbers, keeps: bool) -> Numbers:
+def mask_gain(unmoved: Numbers, shifted: Numbers, keeps: bool) -> Numbers:
     """Bits that an image's own mask costs beyond the same mask elsewhere, or saves where it keeps."""
-    return shifted - own if keeps else own - shifted
+    return shifted - unmoved if keeps else unmoved - shifted
 
 
 def leaked_share(above_chance: Numbers) -> float:

@@ -14,8 +14,8 @@ ROWS = 40
 def block(sentences: Iterable[str], *parts: pd.DataFrame | Iterable[str]) -> str:
     """Sentences in bold, then tables and lists, with all text escaped."""
     lines = [f"<p><strong>{html.escape(text)}</strong></p>" for text in sentences]
-    for part in parts:
-        lines.append(table_html(part) if isinstance(part, pd.DataFrame) else _list(part))
+    for piece in parts:
+        lines.append(table_html(piece) if isinstance(piece, pd.DataFrame) else _list(piece))
     return f'<div class="uproar">{"".join(lines)}</div>'
 
 

@@ -313,7 +313,7 @@ def measurements_of(call: Call, evaluations: Sequence[Evaluation | None]) -> Mea
 
     if metrics[call.name].facts["statistic"] is None:
         return Measurements(stacked("value"))
-    numbers = np.array([math.nan if one is None else one.value for one in evaluations])
+    numbers = np.array([math.nan if each is None else each.value for each in evaluations])
     return Measurements(stacked("value"), numbers, stacked(RESAMPLED))
 
 

@@ -405,10 +405,10 @@ class Results:
         answered = [finding for finding in self.findings if finding.state != "skipped"]
         rows = []
         for verdict in self.verdicts[_PLACE].itertuples(index=False) if answered and len(self.verdicts) else ():
-            findings = [one for one in answered if (one.task, one.model) == tuple(verdict)[:2]]
-            marks = [m for one in findings for m in one.marks if (m.metric, m.estimator) == tuple(verdict)[2:]]
+            findings = [judged for judged in answered if (judged.task, judged.model) == tuple(verdict)[:2]]
+            marks = [m for judged in findings for m in judged.marks if (m.metric, m.estimator) == tuple(verdict)[2:]]
             texts, reasons = (dict.fromkeys(getattr(mark, name) for mark in marks) for name in ("text", "why"))
-            quiet = f"nothing against it in {', '.join(one.audit for one in findings)}"
+            quiet = f"nothing against it in {', '.join(judged.audit for judged in findings)}"
             rows.append({**verdict._asdict(), "trust": "; ".join(texts) or "holds", "why": "; ".join(reasons) or quiet})
         return pd.DataFrame(rows, columns=[*_PLACE, "trust", "why"])
 
@@ -471,13 +471,13 @@ class StudyView:
             if tuple(where) == setting
         }
 
-    def own(self, table: pd.DataFrame) -> pd.DataFrame:
+    def rows_here(self, table: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are about this task and model."""
         return table[(table["task"] == self.task) & (table["model"] == self.model)] if len(table) else table
 
     def _one_random(self, table: pd.DataFrame, *values: str) -> pd.DataFrame:
         """The rows about this task and model in which the random rankings of a replicate are one, with their mean."""
-        return merge_baseline(self.own(table), self.results.further_rankings, values)
+        return merge_baseline(self.rows_here(table), self.results.further_rankings, values)
 
     @functools.cached_property
     def cells(self) -> pd.DataFrame:
@@ -574,7 +574,7 @@ class StudyView:
                 frame = sequential(curves, higher_is_better, self.results.interim_analyses, others)
             else:
                 frame = against_random(curves, higher_is_better, others=others)
-            cells = self.own(self.results.own_cells)
+            cells = self.rows_here(self.results.own_cells)
             done = cells[(cells["metric"] == name) & (cells["status"] == "done")]
             rankings = done[done["estimator"].isin([BASELINE, *self.results.further_rankings])]
             random = rankings.groupby("seed")["estimator"].nunique()
@@ -625,11 +625,11 @@ class StudyView:
         """Which method to use here."""
         scores = [each for each in (self.metric_scores, self.check_scores) if each is not None]
         left_out = {} if self.metric_scores is None else dict(self.metric_scores.never_ranked)
-        for table in (self.cells, self.own(self.results.scores)):
+        for table in (self.cells, self.rows_here(self.results.scores)):
             rest = table[table["status"].isin(["skipped", "failed"])]
             left_out |= dict(zip(rest["estimator"].map(str), rest["reason"].map(str), strict=True))
         flags = [flag for finding in self.findings for flag in finding.flags]
-        about = (scores, self.own(self.results.costs), left_out, flags, self.task, self.model)
+        about = (scores, self.rows_here(self.results.costs), left_out, flags, self.task, self.model)
         return answer_of(self.evidence, *about)
 
     @property

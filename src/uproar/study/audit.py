@@ -60,7 +60,7 @@ def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[Aud
     calls = [read_audit(name) for name in (study.audits if names is None else names)]
     requests = []
     for setting in settings_of(study):
-        one = study.with_changes(
+        single = study.with_changes(
             tasks=(setting.task_name,), models=(setting.model_name,), audits=(), claims=(), baselines=()
         )
         model = setting.network.spec.name
@@ -68,11 +68,11 @@ def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[Aud
             try:
                 kind = "sigmoid" if study.output == "sigmoid" else _kind_of(setting.task_name)
                 require_kind(call.name, audits[call.name].facts.get("kinds", ("softmax",)), kind, ONE_CLASS)
-                studies = _with_baselines(one, studies_of(call, one))
+                studies = _with_baselines(single, studies_of(call, single))
                 requests.append(AuditRequest(call, setting.task_name, model, studies))
             except NotApplicable as error:
                 refused = one_line(error)
-                requests.append(AuditRequest(call, setting.task_name, model, {OWN: one}, refused))
+                requests.append(AuditRequest(call, setting.task_name, model, {OWN: single}, refused))
     return requests
 
 
@@ -84,27 +84,27 @@ def _with_baselines(study: Study, parts: Mapping[str, Study]) -> dict[str, Study
     """
     names = {chain.name for chain in study.baseline_chains[1:]}
 
-    def of_baseline(part: Study, cells: Callable[[Study, Setting], Sequence[Cell]]) -> set[Result | None]:
+    def of_baseline(some: Study, cells: Callable[[Study, Setting], Sequence[Cell]]) -> set[Result | None]:
         """The results of the further random rankings."""
-        listed = (cell for setting in settings_of(part) for cell in cells(part, setting))
+        listed = (cell for setting in settings_of(some) for cell in cells(some, setting))
         return {cell.result for cell in listed if cell.estimator in names}
 
     known, chosen = of_baseline(study, accuracies_of) | of_baseline(study, scores_of), {}
-    for name, part in parts.items():
-        full = part.with_changes(random_rankings=len(study.baseline_chains))
+    for name, extra in parts.items():
+        full = extra.with_changes(random_rankings=len(study.baseline_chains))
         new = (of_baseline(full, accuracies_of) or of_baseline(full, scores_of)) - known
-        chosen[name] = part.with_changes(random_rankings=1) if new else full
+        chosen[name] = extra.with_changes(random_rankings=1) if new else full
     return chosen
 
 
 def needed_studies(requests: Sequence[AuditRequest]) -> dict[str, Study]:
     """The studies that audits need beside the one they are about, by a name to show; equal ones once."""
     studies: dict[str, Study] = {}
-    for one in requests:
-        for part, study in one.studies.items():
-            if part != OWN and study not in studies.values():
-                where = f" on {one.task}, {one.model}" if len({a.task + a.model for a in requests}) > 1 else ""
-                studies[f"{one.call}: {part}{where}"] = study
+    for request in requests:
+        for name, study in request.studies.items():
+            if name != OWN and study not in studies.values():
+                where = f" on {request.task}, {request.model}" if len({a.task + a.model for a in requests}) > 1 else ""
+                studies[f"{request.call}: {name}{where}"] = study
     return studies
 
 
@@ -140,8 +140,8 @@ def required_results(study: Study) -> set[tuple[str, str]]:
     """Everything, by folder and key, that a study, its audits and its claims are made from, or would be once more."""
     requests = audit_requests(study)
     results: list[Result] = []
-    for part in (study, *needed_studies(requests).values()):
-        for setting in settings_of(part):
-            results += [cell.result for cell in cells_of(part, setting) if cell.result is not None]
-            results += shown_of(part, setting)
+    for each in (study, *needed_studies(requests).values()):
+        for setting in settings_of(each):
+            results += [cell.result for cell in cells_of(each, setting) if cell.result is not None]
+            results += shown_of(each, setting)
     return {(result.folder, result.key) for result in reachable(results)}

@@ -254,14 +254,14 @@ def collect(
     notices: tuple[str, ...] = (),
     facts: Mapping[str, Any] | None = None,
     with_pictures: bool = True,
-    asked: Collection[str] = (),
+    promised: Collection[str] = (),
 ) -> Results:
     """The results of a study so far; what nobody has made yet is `missing`.
 
-    `outcomes` say by key why results are not there. A study that runs until it is decided misses only what was `asked`
-    for.
+    `outcomes` say by key why results are not there. A study that runs until it is decided misses only what was
+    `promised`.
     """
-    parts = [_Rows(Reading(study, setting, store), outcomes or {}, asked) for setting in settings_of(study)]
+    parts = [_Rows(Reading(study, setting, store), outcomes or {}, promised) for setting in settings_of(study)]
     readings = [rows.reading for rows in parts]
     table = pd.DataFrame([row for rows in parts for row in rows.cell_rows], columns=list(COLUMNS))
     quality = {rows.names: known for rows in parts if (known := rows.quality) is not None}
@@ -323,7 +323,7 @@ class _Rows:
 
     reading: Reading
     outcomes: Mapping[str, Outcome]
-    asked: Collection[str]
+    promised: Collection[str]
 
     @property
     def names(self) -> tuple[str, str]:
@@ -375,7 +375,7 @@ class _Rows:
         elif isinstance(outcome, Failed):
             base = f"{NO_BASE}: " if cell.result is not None and cell.result.step == "base_model" else ""
             yield row | {"status": "failed", "reason": f"{base}{outcome.reason}"}
-        elif not self.reading.study.until_decided or (cell.result is not None and cell.result.key in self.asked):
+        elif not self.reading.study.until_decided or (cell.result is not None and cell.result.key in self.promised):
             yield row | {"status": "missing", "reason": "not run yet"}
 
     def _row(self, estimator: str, metric: str, fraction: float | None, seed: int) -> dict[str, Any]:

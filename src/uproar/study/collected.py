@@ -76,8 +76,8 @@ class Run(Results):
 
         study = study_of(self.study)
         every = tuple(dict.fromkeys((*study.audits, *(names or audits))))
-        asked = study.with_changes(audits=every, device=device)
-        results = run_to_end(asked, self.store, jobs, listen or notebook_listener(), ray).results
+        extended = study.with_changes(audits=every, device=device)
+        results = run_to_end(extended, self.store, jobs, listen or notebook_listener(), ray).results
         return replace(results.with_facts(self.provenance), folder=self.folder)
 
 
@@ -88,12 +88,12 @@ def collect_run(
     results_store, state = Store(store), progress or Progress()
     results_store.faults.damaged.clear()
     results_store.faults.absent.clear()
-    asked = {key for _, key in state.promised}
-    if study.until_decided and not asked:
+    promised = {key for _, key in state.promised}
+    if study.until_decided and not promised:
         looks = [look for _, look in interim_studies(study, store)]
         cells = (cell for look in looks for setting in settings_of(look) for cell in cells_of(look, setting))
-        asked = {cell.result.key for cell in cells if cell.result is not None}
-    results = collect(study, results_store, state.outcomes, tuple(state.notices), facts, asked=asked)
+        promised = {cell.result.key for cell in cells if cell.result is not None}
+    results = collect(study, results_store, state.outcomes, tuple(state.notices), facts, promised=promised)
     audited = tuple(findings(audit_requests(study), store, state.outcomes))
     absent = results_store.faults.absent & state.promised
     lost = results_store.faults.damaged | {(folder, key) for folder, key in absent if key not in state.outcomes}

@@ -757,7 +757,7 @@ def _images_at_once(task: Task) -> int:
 def _evaluator_scores(network: nn.Module, images: Any, task: Task) -> Tensor:
     """An evaluator's scores of images, (n, classes, targets)."""
     source = ReadImages(len(images), _fitting(network, images, task).__getitem__)
-    return in_batches(lambda part: evaluator_scores(network, part), source, size=_images_at_once(task))
+    return in_batches(lambda batch: evaluator_scores(network, batch), source, size=_images_at_once(task))
 
 
 @step(
