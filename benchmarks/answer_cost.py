@@ -26,6 +26,7 @@ from pathlib import Path
 import torch
 
 import uproar
+from uproar.metrics.registry import CHECKS
 from uproar.store import Store
 from uproar.study.graph import obtain
 from uproar.study.grid import settings_of
@@ -109,7 +110,7 @@ def interleaved(
         store = shutil.copytree(networks, networks.with_name(name))
         return [processor_seconds(lambda study=study: run_study(study, store, 1)) for study in studies]
 
-    checked = judged.with_changes()
+    checked = judged.with_changes(metrics=(*judged.metrics, *CHECKS))
     answers, roar = [again("evaluator", judged, checked)], []
     for seed in retrained.seeds:
         roar += again(f"roar-{seed}", retrained.with_changes(seeds=[seed]))
