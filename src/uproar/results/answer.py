@@ -127,8 +127,8 @@ def recommend(metrics: Sequence[Evidence], costs: Mapping[str, Cost]) -> Choice:
     unbeaten = (name for name in qualified if not any(decided.better(other, name) for other in qualified))
     first = next(unbeaten, "")
     if first and first != qualified[0]:  # the best mean rank is of a method that another is significantly better than
-        place = methods.index(qualified[0])
-        methods = (*methods[:place], first, *(name for name in methods[place:] if name != first))
+        position = methods.index(qualified[0])
+        methods = (*methods[:position], first, *(name for name in methods[position:] if name != first))
         qualified = tuple(name for name in methods if name in qualified)
     best = [name for name in qualified if not decided.better(qualified[0], name)]
     best.sort(key=lambda name: costs[name].passes if name in costs else np.inf)
