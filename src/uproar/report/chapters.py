@@ -194,8 +194,9 @@ def measured_by(
             undefined = {r.name: f", {r.nan} of {r.n} undefined" for r in rows.itertuples(index=False) if r.nan}
             unranked = frozenset(rows.loc[~rows["ranked"].astype(bool), "name"])
             rows = rows.sort_values("value", ascending=not higher)[columns]
-            label, better = (f"{name} ↑", "higher") if higher else (f"{name} ↓", "lower")
-            unit = f"{shortened(name)} ({better} is better)"
+            short = name if evidence is None else evidence.label  # with settings only where a metric is there twice
+            label, better = (f"{short} ↑", "higher") if higher else (f"{short} ↓", "lower")
+            unit = f"{shortened(short)} ({better} is better)"
             measured.append(Measured(name, label, unit, rows, undefined, unranked, evidence))
         elif evidence is not None and name in verdicts:
             rows = verdicts[name].rename(columns={"estimator": "name", "advantage": "value"})[columns]
