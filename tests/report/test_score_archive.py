@@ -17,7 +17,7 @@ def test_what_an_evaluator_says_is_read_again_as_it_was_written():
     again = _unpacked(json.loads(json.dumps(_packed(bits, arrays))), arrays)
     assert again.kinds == dict(bits.kinds) and again.models == bits.models
     assert (again.leaks, again.entropy) == (bits.leaks, bits.entropy)
-    for name in ("own", "shifted"):
+    for name in ("unmoved", "shifted"):
         before, after = getattr(bits, name), getattr(again, name)
         assert before.keys() == after.keys()
         assert all(np.array_equal(before[cell], after[cell], equal_nan=True) for cell in before)
