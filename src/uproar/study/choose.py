@@ -416,9 +416,8 @@ def choose(
     ({"mine": maps}), in any mixture. `grad_cam(layer=all)` and `ig(baseline=all)` stand for the best of all layers or
     baselines, which is picked on some images and scored on the others. With `train` (images as above) evaluators learn
     the network's answers in half of the time; where there are labels they learn these, too. `classes` are names for the
-    pictures. `budget` is a time in seconds or
-    such as "10m"; None takes all images. Maps are kept in `store`, a folder, if there is one. The model is given back
-    as it came.
+    pictures. `budget` is a time in seconds or such as "10m"; None takes all images. Maps are kept in `store`, a folder,
+    if there is one. The model is given back as it came.
     """
     check_model(model)
     x, known = read_given(images, limit, seed)
