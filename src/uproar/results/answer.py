@@ -388,7 +388,8 @@ def caveat_of(answer: Answer) -> str:
         flagged = [m for m in answer.recommended if any(flag.kind == kind for flag in answer.flags.get(m, ()))]
         if flagged:
             return f"Caveat: {words.format(quoted(flagged))}."
-    deciding, label = answer.choice.deciding, series([metric.label for metric in answer.choice.deciding])
+    deciding = answer.choice.deciding
+    label = series([metric.label for metric in deciding]).replace("evaluator", "the evaluator")
     card = first.board if len(deciding) == 1 else card_of(agreement([metric.name for metric in deciding]))
     trusted = any(metric.trusted for metric in deciding)
     if card is not None:
