@@ -35,8 +35,10 @@ TARGET = 4.0
 
 OURS = """
 import sys, uproar
-seeds, epochs, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-study = uproar.Study(seeds=seeds, metrics=("roar",), recipe=uproar.Recipe(epochs=epochs))
+seeds, epochs, store, methods = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4].split(";")
+study = uproar.Study(
+    estimators=methods, random_rankings=1, seeds=seeds, metrics=("roar",), recipe=uproar.Recipe(epochs=epochs)
+)
 table = uproar.run(study, store=store, jobs=2).cells
 for row in table[table.fraction > 0].itertuples():
     print(row.estimator, row.fraction, row.seed, row.accuracy, sep="|")
@@ -158,7 +160,7 @@ def main() -> None:
     plain, ours = [], []
     for _ in range(options.repeats):
         with tempfile.TemporaryDirectory() as folder:
-            seconds, a = timed(OURS, *common, folder)
+            seconds, a = timed(OURS, *common, folder, ";".join(ESTIMATORS))
             ours.append(seconds)
         seconds, b = timed(PLAIN, *common, ";".join(ESTIMATORS))
         plain.append(seconds)
