@@ -331,3 +331,11 @@ def test_a_second_report_replaces_the_first_and_is_the_same(small, tmp_path):
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert write_report(small, str(tmp_path)) == first
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_tables_of_an_earlier_page_that_are_empty_now_go(plain_case, tmp_path):
+    (tmp_path / "claims.csv").write_text("mine")
+    write_report(plain_case, tmp_path)
+    assert (tmp_path / "claims.csv").read_text() == "mine", "there was no page: the file is somebody's own"
+    write_report(plain_case, tmp_path)
+    assert not (tmp_path / "claims.csv").exists() and (tmp_path / "results.csv").is_file()

@@ -21,7 +21,7 @@ from uproar.data.stream import Rows, row_numbers
 from uproar.errors import BadInput
 from uproar.estimators import Chain, Context, explain_chains, read_chain
 from uproar.metrics.mask_assignment import moved
-from uproar.metrics.registry import metric
+from uproar.metrics.registry import TrueTo, metric
 from uproar.models import ModelSpec
 from uproar.models.forward import device_of, raw_output
 from uproar.models.registry import make
@@ -71,34 +71,25 @@ EVALUATORS = {"evaluator": "label", "evaluator:model": "answer"}
 """The target of each metric that asks evaluators."""
 
 
-@metric(
-    name="evaluator",
-    kind="evaluator",
-    higher_is_better=True,
-    low=-math.inf,
-    high=math.inf,
-    chance="0 bits",
-    needs="a study, or choose with training images",
-    true_to="data",
-)
-def evaluator() -> str:
-    """Bits about the label that a map's own mask removes, beyond the same mask at another place."""
-    return EVALUATORS["evaluator"]
+def _declare(name: str, what: str, question: TrueTo) -> None:
+    def target() -> str:
+        return EVALUATORS[name]
+
+    target.__doc__ = f"Bits about {what} that a map's own mask removes, beyond the same mask at another place."
+    metric(
+        name=name,
+        kind="evaluator",
+        higher_is_better=True,
+        low=-math.inf,
+        high=math.inf,
+        chance="0 bits",
+        needs="a study, or choose with training images",
+        true_to=question,
+    )(target)
 
 
-@metric(
-    name="evaluator:model",
-    kind="evaluator",
-    higher_is_better=True,
-    low=-math.inf,
-    high=math.inf,
-    chance="0 bits",
-    needs="a study, or choose with training images",
-    true_to="model",
-)
-def evaluator_of_answer() -> str:
-    """Bits about the network's own answer that a map's mask removes, beyond the same mask at another place."""
-    return EVALUATORS["evaluator:model"]
+_declare("evaluator", "the label", "data")
+_declare("evaluator:model", "the network's own answer", "model")
 
 
 def families_for(h: int, w: int) -> list[Chain]:

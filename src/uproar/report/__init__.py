@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uproar.paths import user_path
 from uproar.report.files import MissingLibraries, missing_libraries, require_libraries, tables_only, write_files
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def write_report(results: Results | Scores, folder: str | Path) -> Path:
     Each file appears as a whole, the page last: who can open the page finds everything it links to. Without the
     libraries of the extra `report` only tables are written, which a warning says, and the path is that of the first.
     """
-    from uproar.report.tables import table_files
+    from uproar.report.tables import FILES, table_files
 
     if missing := missing_libraries():
         warnings.warn(tables_only(missing), MissingLibraries, stacklevel=2)
@@ -41,7 +42,12 @@ def write_report(results: Results | Scores, folder: str | Path) -> Path:
     figures = _drawn(chapters, "svg")
     page = page_of(results, chapters, figures, list(tables))
     files = {**tables, **archive_files(results), **{f"figures/{name}.svg": svg for name, svg in figures.items()}}
-    return write_files({**files, PAGE: page.encode()}, folder) / PAGE
+    earlier = (user_path(folder) / PAGE).is_file()
+    path = write_files({**files, PAGE: page.encode()}, folder) / PAGE
+    for name in FILES if earlier else ():  # a page of an unfinished run has tables that this one may not have
+        if f"{name}.csv" not in files:
+            path.with_name(f"{name}.csv").unlink(missing_ok=True)
+    return path
 
 
 def read_scores(folder: str | Path) -> Scores:
